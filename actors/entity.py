@@ -14,8 +14,6 @@ from runelog.rune import Rune
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from runelog.lifecycle import Lifecycle
-
 Actor = Literal["user", "system", "timeout"]
 """What caused a transition."""
 
@@ -77,8 +75,6 @@ def begins_by_user(rune: Any) -> str | None:  # noqa: ANN401 -- of whichever kin
     return "" if rune.actor == "user" else None
 
 
-Stamp: TypeAlias = "Callable[[Lifecycle[Any, Any, Any, Any], Any, Rune], Rune]"
-"""Puts the deadline into a rune that enters a phase with a time-out."""
 Placed: TypeAlias = tuple[Routing, Rune]
 """A rune, and where it belongs."""
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from actors.audit import Audit
     from actors.children import OnEnd, OnPause
-    from actors.entity import LedBy, Origin, Placed, Stamp
+    from actors.entity import LedBy, Origin, Placed
     from actors.public_command import Command
     from actors.shell.shell import Shell
     from actors.view import LineFile, StateFile, View
@@ -161,6 +161,9 @@ class Kind:
     instead: that is their `cause`. The births of a root begin something, without being listed."""
     internal: frozenset[type] = frozenset()
     """Effects that are commands of the same law: decided at once, in the same append."""
+    prompt: frozenset[type] = frozenset()
+    """Effects that its actor may answer with a command at once, if it has what that takes: then it
+    is decided in the same append too, and else the effect is performed."""
     external: frozenset[type] = frozenset()
     """Effects that touch the outside world: the log is settled before they begin."""
     context: Callable[[Any], tuple[str | None, str | None]] = field(default=_nowhere)
@@ -219,6 +222,14 @@ class Kind:
     sealed_by: frozenset[type[Rune]] = frozenset()
     """Runes after which everything in the conversation must have come to its end."""
 
+    # -- what follows from all that
+    asks_humans: bool = field(init=False)
+    """Whether its law may have `AskHuman` due."""
+    stamps: bool = field(init=False)
+    """Whether times are put into its runes that its law knows nothing of."""
+    settles: bool = field(init=False)
+    """Whether its questions are concluded, or its parent is told, when it has come to its end."""
+
     def __post_init__(self) -> None:
         """Fill in what follows from the rest; derive a class of actors that knows its kind."""
         law = self.lifecycle
@@ -229,6 +240,10 @@ class Kind:
         if self.deadline is _undecided:
             timed = "deadline" in law.initial.__struct_fields__
             object.__setattr__(self, "deadline", _deadline if timed else _no_time)
+        object.__setattr__(self, "stamps", law.enforced or bool(self.pauses))
+        asks_humans = self.actor is not None and self.actor.asks_humans
+        object.__setattr__(self, "asks_humans", asks_humans)
+        object.__setattr__(self, "settles", asks_humans or (self.in_table and not self.is_root))
         if self.actor is not None:
             # A class of its own: kinds may share an actor.
             own = type(self.actor.__name__, (self.actor,), {"kind": self})
@@ -238,11 +253,6 @@ class Kind:
         """Return what the index has of an entity: whether it has work left, and its deadline."""
         is_open = self.is_open(state)
         return is_open, self.deadline(state) if is_open else None
-
-    @property
-    def asks_humans(self) -> bool:
-        """Whether its law may have `AskHuman` due."""
-        return self.actor is not None and self.actor.asks_humans
 
     @property
     def keeps_children(self) -> bool:
@@ -283,72 +293,27 @@ class Kind:
         found: StrEnum = step(law.table, phase, rune, of=law.name)
         return found
 
-    def fold_and_decide(
+    def fold_and_route(
         self,
         me: str,
         state: Any,  # noqa: ANN401 -- of whichever lifecycle
         runes: Sequence[Rune],
-        due: Sequence[Any] | None = None,
-        stamp: Stamp | None = None,
-        read: Callable[[str], object] | None = None,
-    ) -> tuple[Any, list[Placed], Sequence[Any]]:
-        """Fold `runes`, then decide what is due internally, until nothing is.
-
-        Return the state, every rune with where it belongs, and what is due in the end. A caller
-        that knows what is `due` in `state` passes it, if there are no `runes`. `stamp` puts
-        deadlines into runes that enter a phase with a time-out; `read` returns the states of other
-        entities that the law reads.
-        """
-        placed: list[Placed] = []
-        lifecycle, internal = self.lifecycle, self.internal
-        for _ in range(_MOST_INTERNAL):
-            if runes:
-                state = self.fold_and_route(me, state, runes, placed, stamp)
-                due = None
-            if due is None:
-                due = lifecycle.due(state)
-            for at_once in due:
-                if type(at_once) in internal:
-                    break
-            else:
-                return state, placed, due
-            runes = lifecycle.decided(state, at_once, read)
-            if not runes:
-                msg = f"{self.name}: {type(at_once).__name__} is due and decides nothing"
-                raise AssertionError(msg)
-        msg = f"{self.name}: what is due internally does not come to an end"
-        raise AssertionError(msg)
-
-    def fold_and_route(
-        self,
-        me: str,
-        state: Any,  # noqa: ANN401 -- as above
-        runes: Sequence[Rune],
         placed: list[Placed],
-        stamp: Stamp | None = None,
     ) -> Any:  # noqa: ANN401 -- as above
         """Route each rune, and add it to those that are `placed`; return the state after them.
 
         What was decided for others is folded only if `me` observes it, as in a replay.
         """
-        route, lifecycle = self.route, self.lifecycle
-        for each in runes:
-            rune = each
-            at = route(state, rune)
+        for rune in runes:
+            at = self.route(state, rune)
             if not at.owner:
                 at = Routing(me, at.observers)
             if ROOT in at.observers and self.is_root:
                 at = at.within(me)
             if at.owner == me or me in at.observers:
-                if stamp is not None:
-                    rune = stamp(lifecycle, state, rune)
-                state = lifecycle.apply(state, rune)
+                state = self.lifecycle.apply(state, rune)
             placed.append((at, rune))
         return state
-
-
-_MOST_INTERNAL = 1_000
-"""How many internal decisions may follow from one: a law that needs more goes round in circles."""
 
 
 class Kinds:

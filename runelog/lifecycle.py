@@ -226,22 +226,32 @@ class Lifecycle(Generic[P, S, C, E]):
         after = self._ways[before].get(type(rune), before)
         if after is not before and (after is None or type(after) is ByField):
             after = step(self.table, before, rune, of=self.name)  # which says why not, if not
-        # What it observes may have deadlines too: of others.
-        own = self.enforced and (self._is_own(rune) or state == self.initial)
+        if self.enforced:
+            return self._apply_timed(state, rune, before, after)
         state = self.evolve(state, rune)
         if state.phase is not before:
-            msg = (
-                f"evolve of {self.name} moved the phase to {state.phase.value} on {kind_of(rune)}: "
-                "only the table moves it"
-            )
-            raise IllegalTransition(msg)
-        if self.enforced:
-            deadline = getattr(rune, "deadline", None) if own else None
-            state = self._timed(state, before, after, deadline)
-            return self._clocked(state, rune, own=own) if self.standing else state
+            raise self._moved(state, rune)
         if after is before:
             return state
         return replace(state, phase=after)  # type: ignore[type-var]  # a Struct, as checked
+
+    def _apply_timed(self, state: S, rune: Rune, before: P, after: P) -> S:
+        """Do as `apply`, and keep the deadline as well."""
+        # What it observes may have deadlines too: of others.
+        own = self._is_own(rune) or state == self.initial
+        state = self.evolve(state, rune)
+        if state.phase is not before:
+            raise self._moved(state, rune)
+        deadline = getattr(rune, "deadline", None) if own else None
+        state = self._timed(state, before, after, deadline)
+        return self._clocked(state, rune, own=own) if self.standing else state
+
+    def _moved(self, state: S, rune: Rune) -> IllegalTransition:
+        msg = (
+            f"evolve of {self.name} moved the phase to {state.phase.value} on {kind_of(rune)}: "
+            "only the table moves it"
+        )
+        return IllegalTransition(msg)
 
     def _is_own(self, rune: Rune) -> bool:
         """Return True for a rune of the table that is no other entity's."""

@@ -108,13 +108,11 @@ def lineage(state: State, scope: str) -> list[Scope]:
     """Return the account and all its ancestors, the nearest first."""
     found: list[Scope] = []
     name: str | None = scope
-    while name is not None:
-        account = find(state, name)
-        if account is None or account in found:
-            # No account is its own ancestor, whatever a log says: a fold always comes to its end.
-            break
-        found.append(account)
-        name = account.parent
+    # A parent was opened before its children. So no account is its own ancestor either.
+    for account in reversed(state.scopes):
+        if account.scope == name:
+            found.append(account)
+            name = account.parent
     return found
 
 
@@ -124,9 +122,7 @@ def spoken_for(scope: Scope, what: What) -> int:
 
 
 def _limited(scope: Scope) -> tuple[What, ...]:
-    """Return what an account has a limit for; mostly that is nothing."""
-    if scope.limits == _UNLIMITED:
-        return ()
+    """Return what an account has a limit for."""
     return tuple(what for what in WHATS if getattr(scope.limits, what) is not None)
 
 
@@ -144,7 +140,7 @@ def afford(state: State, rune: Reserves) -> Exhausted | None:
         msg = f"there is no budget for {rune.account}: it is not open, or was closed with its agent"
         raise Refused(msg)
     for account in accounts:
-        for what in _limited(account):
+        for what in () if account.limits == _UNLIMITED else _limited(account):
             asked, limit = getattr(amounts, what), getattr(account.limits, what)
             taken = spoken_for(account, what)
             if asked and taken + asked > limit:
@@ -246,32 +242,45 @@ def _at(state: State, scope: str, change: Callable[[Scope], Scope]) -> State:
 
 def _reserved(state: State, key: str, scope: str, amounts: Amounts) -> State:
     """Return the state with so much set aside in an account, and all the way up."""
-    payers = lineage(state, scope)
-    scopes = tuple(
-        [replace(at, reserved=at.reserved + amounts) if at in payers else at for at in state.scopes]
-    )
+    scopes = _counted(state, scope, _NOTHING, _NOTHING, amounts)
     new = Reservation(key=key, scope=scope, amounts=amounts)
     return State(state.phase, scopes, (*state.reservations, new))
 
 
 def _settled(state: State, key: str, used: Amounts) -> State:
     """Count what was used in an account, and all the way up, for what was set aside."""
-    found = next(iter([each for each in state.reservations if each.key == key]), None)
-    if found is None:
+    for found in state.reservations:
+        if found.key == key:
+            break
+    else:
         if used == _NOTHING:
             # It was denied, or could not be afforded: it never began.
             return state
         msg = f"{NAME}: {key} is charged, and nothing is reserved for it"
         raise IllegalTransition(msg)
-    payers, freed = lineage(state, found.scope), found.amounts
-    scopes = tuple(
-        [
-            replace(at, used=at.used + used, reserved=at.reserved - freed) if at in payers else at
-            for at in state.scopes
-        ]
-    )
-    left = tuple([each for each in state.reservations if each.key != key])
+    scopes = _counted(state, found.scope, used, found.amounts, _NOTHING)
+    left = tuple([each for each in state.reservations if each is not found])
     return State(state.phase, scopes, left)
+
+
+def _counted(
+    state: State, scope: str, used: Amounts, freed: Amounts, reserved: Amounts
+) -> tuple[Scope, ...]:
+    """Return all accounts with what was used, freed and set aside in one, and all the way up."""
+    found: list[Scope] = []
+    name: str | None = scope
+    for each in reversed(state.scopes):
+        at = each
+        if at.scope == name:
+            name = at.parent
+            # Mostly there is one call at a time.
+            left = _NOTHING if at.reserved == freed else at.reserved - freed
+            left = reserved if left == _NOTHING else left + reserved
+            spent = at.used if used == _NOTHING else at.used + used
+            at = Scope(at.scope, at.parent, at.limits, spent, left, at.warned)
+        found.append(at)
+    found.reverse()
+    return tuple(found)
 
 
 def _raised(at: Scope, amounts: Amounts) -> Scope:
@@ -311,9 +320,11 @@ def _closed(state: State, scope: str) -> State:
 
 def due(state: State) -> list[Warn]:
     """Return the warnings that are due; a budget is spent by others."""
-    return [
-        Warn(at.scope, what) for at in state.scopes for what in _limited(at) if _is_near(at, what)
-    ]
+    found: list[Warn] = []
+    for at in state.scopes:
+        if at.limits != _UNLIMITED:
+            found += [Warn(at.scope, what) for what in _limited(at) if _is_near(at, what)]
+    return found
 
 
 # -- what the shell must know ------------------------------------------------------------------

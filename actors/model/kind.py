@@ -33,6 +33,7 @@ KIND: Final = Kind(
     pieces=frozenset({runes.AssistantDelta}),
     prefix="model",
     parents=("turn",),
+    in_table=False,  # its caller's law knows it
     runes=(
         runes.Called,
         runes.AssistantDelta,

@@ -29,7 +29,7 @@ from runelog.errors import RunefoldError
 from runelog.rune import Change
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
     from actors.model.lifecycle import State
@@ -153,7 +153,7 @@ class ModelCalls:
             if is_async(provider):
                 call.job = scheduler.begin_async(name, stream.read(provider, asked))
             else:
-                steps = stream.steps(provider, asked)
+                steps = stream.steps(provider, asked, blocks=call.blocks)
                 call.job = scheduler.work(name, steps, blocks=call.blocks)
         except Overloaded as error:
             self._end(call_id, Fail("overloaded", str(error), retryable=True))
@@ -182,6 +182,11 @@ class ModelCalls:
     def __contains__(self, call_id: str) -> bool:
         """Return True if a call is under way here, or about to begin."""
         return call_id in self._calls or call_id in self._prepared
+
+    @property
+    def heard(self) -> Collection[str]:
+        """The calls whose words are remembered."""
+        return self._streams
 
     def text_of(self, call_id: str) -> str:
         """Return the words of a call, as remembered or from the log; none if there was no call."""
@@ -342,12 +347,16 @@ class ModelCaller(Shell):
         """Return the model calls that began and have not ended, by the state as it was replayed."""
         raise NotImplementedError
 
-    def understand(self, message: Any) -> Any:  # noqa: ANN401 -- whatever is sent
-        """Understand that there is something to look at."""
-        if isinstance(message, LookAtCall):
-            self.model_calls.look(message.call_id)
-            return None
-        return super().understand(message)
+    def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
+        """Carry out a command, or look at a call: then nothing else is due unless that ended."""
+        if type(message) is not LookAtCall:
+            return super().on_receive(message)
+        self.ctx.check()
+        before = self.state
+        self.model_calls.look(message.call_id)
+        if self.state is not before:
+            self.act()
+        return None
 
     def _settle_doubts(self) -> None:
         """Settle the calls in doubt first: what the caller does depends on how they ended."""

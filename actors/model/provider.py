@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -153,7 +154,16 @@ class AsyncProvider(Protocol):
 def is_async(provider: object) -> bool:
     """Return True if a provider has an `async def stream`."""
     stream = getattr(provider, "stream", None)
+    method = getattr(stream, "__func__", None)
+    return is_async_function(stream) if method is None else _is_async_method(method)
+
+
+def is_async_function(stream: object) -> bool:
+    """Return True for an `async def`."""
     return inspect.isasyncgenfunction(stream) or inspect.iscoroutinefunction(stream)
+
+
+_is_async_method = lru_cache(maxsize=128)(is_async_function)
 
 
 def blocks(provider: object) -> bool:

@@ -15,6 +15,7 @@ import re
 import weakref
 from decimal import Decimal
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -45,6 +46,8 @@ MOST_A_SECOND: Final = 5_000
 """If so many streams speak that they would be more runes than that, each is kept back longer."""
 MANY: Final = 1_000
 """If more messages than that wait for actors, streams are read more slowly."""
+STRETCH: Final = 16
+"""Of a provider that never blocks, so much text at most is taken in one step."""
 MAX_CALLS: Final = 1_000
 """How many calls of one answer are listened to, far beyond what a turn accepts."""
 MAX_NAME: Final = 256
@@ -186,8 +189,11 @@ class Stream:
 
     # -- reading the provider -----------------------------------------------------------------
 
-    def steps(self, provider: Provider, request: Request) -> Steps:
-        """Read the provider to the end; then the actor is told what came of it."""
+    def steps(self, provider: Provider, request: Request, *, blocks: bool = True) -> Steps:
+        """Read the provider to the end; then the actor is told what came of it.
+
+        Of one that never `blocks`, text that comes at once is taken together.
+        """
         outcome: Finish | Fail | None = None
         events: Iterator[Event] | Fail = self._asked(provider, request)
         if isinstance(events, Fail):
@@ -201,7 +207,7 @@ class Stream:
                 continue
             # Whatever the provider raises is an answer too.
             try:
-                event = next(events)
+                event = next(events) if blocks or not self._told else self._rush(events)
             except StopIteration:
                 outcome = self._cut_off()
                 break
@@ -215,6 +221,21 @@ class Stream:
             outcome = self._heard(event)
             yield None
         return None if outcome is None else partial(self._end, outcome)
+
+    def _rush(self, events: Iterator[Event]) -> Event:
+        """Take some text, of which the actor need not be told anew; return what comes next."""
+        add, length = self._waiting.append, self._length
+        try:
+            for event in islice(events, STRETCH):
+                if type(event) is not Text or type(text := event.text) is not str:
+                    return event
+                if length + len(text) > MAX_TEXT:
+                    return event
+                add(text)
+                length += len(text)
+        finally:
+            self._length = length
+        return next(events)
 
     async def read(self, provider: Provider, request: Request) -> None:
         """Read an async provider to the end, on an event loop; then the actor is told.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pykka
@@ -52,6 +53,7 @@ class Process(pykka.Actor):
     # one, and those of most actors would not be.
     __slots__ = (
         "_guard",
+        "_handled",
         "_in_hand",
         "_is_asked",
         "_launched",
@@ -61,7 +63,6 @@ class Process(pykka.Actor):
         "_stopping",
         "_watchers",
         "exit",
-        "handled",
         "lane",
         "name",
         "ref",
@@ -79,8 +80,8 @@ class Process(pykka.Actor):
         self._guard = threading.Lock()
         self._stopping: Exit | None = None
         self._mail: deque[tuple[Any, Answer | None]] = deque()
-        self.handled = ""
-        """What kind of message it handled last, for operators."""
+        self._handled: type | None = None
+        """What kind of message it handled last."""
         self._in_hand: tuple[Any, Answer | None] | None = None
         """The message that is being handled."""
         self._is_asked = False
@@ -112,6 +113,11 @@ class Process(pykka.Actor):
         return self._started
 
     @property
+    def handled(self) -> str:
+        """What kind of message it handled last, for operators."""
+        return "" if self._handled is None else self._handled.__name__
+
+    @property
     def waiting(self) -> int:
         """How many messages wait in the mailbox."""
         return len(self._mail)
@@ -135,6 +141,7 @@ class Process(pykka.Actor):
                 self._crash(error)
         with self._guard:
             how = self.exit
+            # In this order: a message that comes in between has a job too many, and none too few.
             self._started = True
             jobs = len(self._mail) if self._stopping is None else 1
         if how is not None:
@@ -175,17 +182,15 @@ class Process(pykka.Actor):
         with self._guard:
             if self.exit is not None:
                 return
+            # In this order: one who puts a message and finds an exit returns it, and all others.
             self.exit = how
-            left = [*self._mail]
-            self._mail.clear()
             in_hand = self._in_hand if how.reason is Reason.KILLED else None
             watchers, self._watchers = self._watchers, []
         if how.reason is Reason.CRASH:
             log.error("actor_crashed", actor=self.name, exc_info=how.error)
         if in_hand is not None:
             self._fail(*in_hand, how)
-        for letter in left:
-            dead_letter(self.name, *letter)
+        self._return_mail()
         down = Down(self.name, self.ref, how)
         for told in watchers:
             tell_watcher(told, down)
@@ -197,36 +202,40 @@ class Process(pykka.Actor):
         self, message: object, reply_to: Answer | None = None, *, limited: bool = True
     ) -> None:
         """Put a message into the mailbox."""
-        with self._guard:
-            gone = self.exit is not None
-            if not gone:
-                if limited and len(self._mail) >= self._limit:
-                    msg = f"{self.name} has {self._limit:,} messages waiting: send less, or later"
-                    raise Overloaded(msg)
-                self._mail.append((message, reply_to))
-            started = self._started
-        if gone:
-            dead_letter(self.name, message, reply_to)
-        elif started:
+        # Without a lock: the order in which `launch` and `_end` look and change is what counts.
+        mail = self._mail
+        if limited and len(mail) >= self._limit and self.exit is None:
+            msg = f"{self.name} has {self._limit:,} messages waiting: send less, or later"
+            raise Overloaded(msg)
+        mail.append((message, reply_to))
+        if self.exit is not None:
+            self._return_mail()
+        elif self._started:
             self.lane.run(self._step)
 
+    def _return_mail(self) -> None:
+        """Say of each message that waits that the actor has ended; each only once."""
+        with suppress(IndexError):
+            while True:
+                dead_letter(self.name, *self._mail.popleft())
+
     def _step(self) -> None:
-        """Handle one message, or stop if that was asked. There is one such job for each."""
-        with self._guard:
-            if self.exit is not None or (self._stopping is None and not self._mail):
-                return
-            how = self._stopping
-            in_hand = self._in_hand = self._mail.popleft() if how is None else None
-        if in_hand is None:
-            assert how is not None
-            self._leave(how)
+        """Handle one message, or stop if that was asked. Each message has at least one such job."""
+        if self.exit is not None:
+            return
+        if self._stopping is not None:
+            self._leave(self._stopping)
+            return
+        try:
+            in_hand = self._in_hand = self._mail.popleft()
+        except IndexError:
             return
         message, reply_to = in_hand
-        self.handled = type(message).__name__
-        self._is_asked = reply_to is not None
+        self._handled = type(message)
+        self._is_asked = is_asked = reply_to is not None
         try:
             answer = self.on_receive(message)
-            if self._is_asked or answer is not None:
+            if is_asked or answer is not None:
                 self._reply(reply_to, answer)
         except Exiting as leaving:
             self._leave(leaving.exit)
@@ -237,7 +246,8 @@ class Process(pykka.Actor):
         except BaseException as error:  # noqa: BLE001 -- nothing escapes one actor into another
             self._crash(error)
             self._fail(message, reply_to, Exit(Reason.CRASH, error))
-        self._in_hand, self._is_asked = None, False
+        self._in_hand = None
+        self._is_asked = False
 
     def _reply(self, reply_to: Answer | None, answer: object) -> None:
         """Give the caller the answer; a refusal is raised at the caller's side.

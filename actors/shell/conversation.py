@@ -375,13 +375,15 @@ class ConversationContext(CommitMember):
 
     # -- the log ------------------------------------------------------------------------------
 
-    def append(self, changes: Sequence[Change], *, at_once: bool = False) -> int:
-        """Append to the conversation, and return the first event.
+    def append(
+        self, changes: Sequence[Change], touched: Iterable[str], *, at_once: bool = False
+    ) -> int:
+        """Append to the conversation, and return the first event; `touched` are all it concerns.
 
         It has its event ids now, and is on disk after the next `sync`. With `at_once`, it goes to
         the log now, so that the caller who waits for an answer learns if the log refuses it.
         """
-        first = self.buffer.write(changes, at_once=at_once)
+        first = self.buffer.write(changes, touched, at_once=at_once)
         if not self._commits_soon:
             self.commit_soon()
         return first
@@ -392,7 +394,7 @@ class ConversationContext(CommitMember):
         The `first` takes part in the next commit. The others wait for that of a decision, or for
         the log, which commits by itself within a moment what nothing waits for.
         """
-        event_id = self.buffer.write([change], at_once=True)
+        event_id = self.buffer.write([change], (), at_once=True)
         if first:
             self.commit_soon()
         return event_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from actors.kind import Kind
     from actors.process.exits import Exit
     from runelog.rune import Rune
+
+
+Due: TypeAlias = "tuple[Any, Sequence[Any]] | None"
+"""A state, and what is due in it."""
 
 
 class StartingState(NamedTuple):
@@ -26,8 +30,20 @@ class StartingState(NamedTuple):
 class LiveActor(Protocol):
     """A live actor of the conversation, as the others see it."""
 
-    def take(self, state: Any, runes: Sequence[Rune], last: int) -> None:  # noqa: ANN401 -- of whichever law
-        """Take over the state after runes of others, the `last` event included."""
+    def take(self, state: Any, runes: Sequence[Rune], last: int, due: Due) -> None:  # noqa: ANN401 -- of whichever law
+        """Take over the state after runes that others appended, the `last` event included.
+
+        `due` is what is due in the state that was asked last: mostly that one.
+        """
+        ...
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its law may decide in appends of others: nothing is in doubt, or to be asked."""
+        ...
+
+    def at_once(self, effect: Any, state: Any, runes: Sequence[Rune]) -> object:  # noqa: ANN401 -- as above
+        """Return the command that an effect comes back as; None if it has to be performed."""
         ...
 
     def cannot_fold(self, error: Exception) -> None:
@@ -85,10 +101,12 @@ class PassiveEntity:
     kind: Kind
     state: Any
     version: int
+    is_settled = False
+    """Its law decides where it is seen to, and not as that of a live actor."""
 
-    def take(self, state: Any, runes: Sequence[Rune], last: int) -> None:  # noqa: ANN401 -- of whichever law
+    def take(self, state: Any, runes: Sequence[Rune], last: int, due: Due) -> None:  # noqa: ANN401 -- of whichever law
         """Take over the state after runes that were decided for it, or that it observes."""
-        del last
+        del last, due
         self.state = state
         self.version += len(runes)
 
@@ -102,8 +120,8 @@ class Newborn(PassiveEntity):
     runes: list[Rune]
     """All that it is folded from."""
 
-    def take(self, state: Any, runes: Sequence[Rune], last: int) -> None:  # noqa: ANN401 -- as above
+    def take(self, state: Any, runes: Sequence[Rune], last: int, due: Due) -> None:  # noqa: ANN401 -- as above
         """Take over the state, for its actor to start with."""
-        super().take(state, runes, last)
+        super().take(state, runes, last, due)
         self.event_id = last
         self.runes += runes

@@ -88,6 +88,15 @@ class Root(Shell):
                 self.decide_for_dead(call, command)
         self.decide_for_dead(child, command)
 
+    def decide_for_dead(self, entity: str, command: object) -> Refused | None:
+        """Have the law of an entity decide whose actors kept crashing; return its refusal."""
+        if not self.ctx.exists(entity):
+            return Refused(f"{self.ctx.conversation} has no entity {entity}")
+        try:
+            return self.decide_for(entity, command)
+        finally:
+            self.ctx.drop_passive(entity)
+
     # -- commands for other entities ----------------------------------------------------------
 
     def why_not(self, order: Forward) -> str:

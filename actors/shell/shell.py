@@ -17,7 +17,8 @@ from actors.common_commands import Abandon, Cancel, Recover, TimeUp
 from actors.operator_log import is_info_enabled, log
 from actors.process.process import NORMAL, Process
 from actors.public_command import DecisionInput, Order
-from actors.shell.decision import MAX_TRIES, CannotFold, Decision, live_lock
+from actors.shell.decision import MAX_TRIES, Decision, live_lock
+from actors.shell.draft import CannotFold
 from actors.shell.signals import WAKE, RetryEffect, Wake
 from actors.shell.transition_log import forget_logged, log_replayed, log_runes, warn_time_short
 from runelog.errors import Refused, WrongVersion
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from actors.kind import Kind
     from actors.ports import Timer
     from actors.shell.conversation import ConversationContext
+    from actors.shell.entities import Due
     from runelog.rune import Rune
 
 NEAR: Final = 5
@@ -144,16 +146,35 @@ class Shell(Process):
 
     # -- being handed states, and messages ----------------------------------------------------
 
-    def take(self, state: Any, runes: Sequence[Rune], last: int) -> None:  # noqa: ANN401 -- of whichever law
+    @property
+    def is_settled(self) -> bool:
+        """Whether its law may decide in appends of others: nothing is in doubt, or to be asked."""
+        return not self._in_doubt
+
+    def at_once(self, effect: Any, state: Any, runes: Sequence[Rune]) -> object:  # noqa: ANN401 -- of whichever law
+        """Return the command that a `prompt` effect comes back as; None if it is to be performed.
+
+        It is due in `state`, behind `runes` of the same append; nothing of that is believed yet.
+        """
+
+    def take(self, state: Any, runes: Sequence[Rune], last: int, due: Due) -> None:  # noqa: ANN401 -- as above
         """Take over the state after runes of others; it is woken if there is something to do."""
         before, self.state = self.state, state
         self.version += len(runes)
         self.event = last
         try:
             self._believe(before, runes)
-            self._due = (state, due := self.kind.lifecycle.due(state))
-            self._under_way.intersection_update(due)
-            has_work = self.has_work(due)
+            if due is not None and due[0] is state:
+                self._due, wanted = due, due[1]
+            else:
+                wanted = self.kind.lifecycle.due(state)
+            self._under_way.intersection_update(wanted)
+            for effect in wanted:
+                if type(effect) is EnsureChild and effect not in self._under_way:
+                    # The child starts by itself, behind what is done now.
+                    self._under_way.add(effect)
+                    self._see_to_child(effect)
+            has_work = self.has_work(wanted)
         except Exception as error:  # noqa: BLE001 -- what goes wrong here is not the author's fault
             self._crash(error)
             return
@@ -185,17 +206,17 @@ class Shell(Process):
 
     def on_receive(self, message: Any) -> object:  # noqa: ANN401 -- pykka's
         """Carry out one command, or look what is due."""
-        if message is WAKE:
-            self._woken = False
         if self.ctx.buffer.failed is not None:
             self.ctx.check()
         if self._in_doubt:
             self._in_doubt = False
             self._settle_doubts()
         refusal: Refused | None = None
-        if isinstance(message, RetryEffect):
+        if message is WAKE:
+            self._woken = False
+        elif isinstance(message, RetryEffect):
             self._under_way.discard(message.effect)
-        elif message is not WAKE:
+        else:
             if isinstance(message, TimeUp):
                 message = self._if_due(message)
             command = self.understand(message) if message is not None else None
@@ -292,42 +313,30 @@ class Shell(Process):
         ctx = self.ctx
         for _ in range(MAX_TRIES):
             passive = ctx.passive(entity)
-            kind, state = passive.kind, passive.state
             try:
-                runes = ctx.decided(kind, state, command)
+                runes = ctx.decided(passive.kind, passive.state, command)
             except Refused as refusal:
                 return refusal
-            placed: list[Placed] = []
-            kind.fold_and_route(entity, state, [*before, *runes], placed)
             abandoned = entity if isinstance(command, Abandon) else ""
-            if self._commit((), also=placed, abandoned=abandoned):
+            if self._commit((), other=(entity, [*before, *runes]), abandoned=abandoned):
                 return None
         raise live_lock(self.name)
-
-    def decide_for_dead(self, entity: str, command: object) -> Refused | None:
-        """Have the law of an entity decide whose actors kept crashing; return its refusal."""
-        if not self.ctx.exists(entity):
-            return Refused(f"{self.ctx.conversation} has no entity {entity}")
-        try:
-            return self.decide_for(entity, command)
-        finally:
-            self.ctx.drop_passive(entity)
 
     def _commit(
         self,
         runes: Sequence[Rune],
         due: Sequence[Any] | None = None,
         also: Sequence[Placed] = (),
+        other: tuple[str, Sequence[Rune]] | None = None,
         abandoned: str = "",
     ) -> bool:
         """Fold, append, only then believe. Return True if it was done; if not, decide anew.
 
-        Without `runes`, it is what is `due` internally that is decided. `also` goes behind them:
-        what is decided for entities that cannot.
+        The arguments are those of `Decision`.
         """
         before, ctx = self.state, self.ctx
         try:
-            decision = Decision(ctx, self, runes, due, also, abandoned=abandoned)
+            decision = Decision(ctx, self, runes, due, also, other, abandoned=abandoned)
         except CannotFold as failed:
             failed.entity.cannot_fold(failed.error)
             raise
@@ -336,7 +345,7 @@ class Shell(Process):
         own, index_entry = decision.own, decision.index_entry
         try:
             # A caller that waits for an answer is told if the log does not take it.
-            first = ctx.append(decision.changes, at_once=self._is_asked)
+            first = ctx.append(decision.changes, decision.touched, at_once=self._is_asked)
         except WrongVersion:
             # Another writer appended to one of the streams: read them from the log again.
             self.state, self.version, self.event = ctx.replayed(self.kind, self.me)
@@ -359,16 +368,15 @@ class Shell(Process):
 
     def act(self) -> None:
         """Perform what is due and not under way; then see to the deadline, and to the end."""
-        under_way, internal = self._under_way, self.kind.internal
+        kind, under_way = self.kind, self._under_way
         self._awaits_commit = False
         for _ in range(MAX_TRIES):
             asked, due = self._due
-            state = self.state
-            if asked is not state:
-                due = self.kind.lifecycle.due(state)
-                self._due = (state, due)
-            if due and internal and self._commits(due):
-                continue
+            if asked is not self.state:
+                due = kind.lifecycle.due(self.state)
+                if kind.internal and self._commits(due):
+                    continue
+                self._due = (self.state, due)
             if under_way:
                 under_way.intersection_update(due)
             if not due or not self._begin(due):
@@ -376,7 +384,7 @@ class Shell(Process):
         else:
             msg = f"{self.name}: what is due does not come to an end"
             raise AssertionError(msg)
-        if self.kind.pauses and self.state.phase not in self.kind.pauses:
+        if kind.pauses and self.state.phase not in kind.pauses:
             self.ctx.wake_halted()
         if self._awaits_commit:
             return  # it is woken behind that
@@ -385,10 +393,7 @@ class Shell(Process):
             self.stop(NORMAL)
 
     def _commits(self, due: Sequence[Any]) -> bool:
-        """Decide what is due internally; return True if anything was.
-
-        For instance, an entity may be at its end as soon as it is born.
-        """
+        """Decide what is due internally; return True if anything was."""
         internal = self.kind.internal
         for effect in due:
             if type(effect) in internal:
@@ -399,8 +404,7 @@ class Shell(Process):
     def _begin(self, due: Sequence[Any]) -> bool:
         """Perform what is not under way; return True if that changed what is due.
 
-        What touches the outside world begins when all that is known here is on disk: one that is
-        not due any more behind the commit never begins.
+        What touches the outside world begins when all that is known here is on disk.
         """
         before, under_way, external = self.state, self._under_way, self.kind.external
         for effect in due:
@@ -461,10 +465,7 @@ class Shell(Process):
         return ()
 
     def resend_to(self, entity: str) -> None:
-        """Do again what is under way about an entity whose actor begins anew.
-
-        It may not know of it; if it does, it takes no harm.
-        """
+        """Do again what is under way about an entity whose actor begins anew, if it knew or not."""
         found = {effect for effect in self._under_way if entity in msgspec.structs.astuple(effect)}
         if found:
             self._under_way -= found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -14,35 +13,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from actors.children import Started
-    from actors.entity import Stamp
     from actors.kind import Kind
     from actors.shell.conversation import ConversationContext
-    from runelog.lifecycle import Lifecycle
     from runelog.rune import Rune
 
 
-def stamp_of(
-    ctx: ConversationContext, kind: Kind, entity: str, born: Mapping[str, Started]
-) -> Stamp | None:
-    """Return what puts times into the runes of an entity; None if no rune of it has any.
+def with_times(
+    ctx: ConversationContext,
+    kind: Kind,
+    entity: str,
+    state: Any,  # noqa: ANN401 -- of whichever law
+    rune: Rune,
+    born: Mapping[str, Started],
+) -> Rune:
+    """Return a rune of an entity in this state with its times, if its kind `stamps` any.
 
     `born` are the entries of children that are born in the same decision.
     """
-    if kind.lifecycle.enforced or kind.pauses:
-        return partial(_stamped, ctx, entity, born)
-    return None
-
-
-def _stamped(
-    ctx: ConversationContext,
-    entity: str,
-    born: Mapping[str, Started],
-    law: Lifecycle[Any, Any, Any, Any],
-    state: object,
-    rune: Rune,
-) -> Rune:
     if isinstance(rune, Clocked) and rune.at is None:
         rune = replace(rune, at=ctx.services.clock.now())
+    law = kind.lifecycle
     if not law.enforced:
         return rune
     root = ctx.state_of(ctx.root, ctx.root.prefix)

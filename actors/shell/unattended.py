@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from actors.kind import Kind, Kinds
     from actors.shell.conversation import Services
     from runelog.log import Log
+    from runelog.rune import Rune
 
 
 class _IdleLane:
@@ -44,6 +45,9 @@ class Unattended:
         self.state: Any
         self.state, self.version, self.event = ctx.replayed(kind, me)
 
+    def at_once(self, effect: object, state: object, runes: Sequence[Rune]) -> None:
+        """Leave every effect to an actor."""
+
     def record(
         self, command: object, *, cascade: bool = True, births: Sequence[Placed] = ()
     ) -> None:
@@ -55,5 +59,6 @@ class Unattended:
         runes = ctx.decided(self.kind, self.state, command)
         if runes:
             # Not with the others' next commit: no lane is run here.
-            ctx.buffer.write(Decision(ctx, self, runes, also=births, cascade=cascade).changes)
+            decision = Decision(ctx, self, runes, also=births, cascade=cascade)
+            ctx.buffer.write(decision.changes, decision.touched)
             ctx.sync()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from runelog.errors import Fault, LogFailed, LogFull, RunefoldError, UnknownConversation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from runelog.log import Log
     from runelog.rune import Change
@@ -50,8 +50,12 @@ class WriteBuffer:
         """Everything up to this event is on disk. -1 before the first sync: an earlier writer of
         this process may have left appends that are not."""
 
-    def write(self, changes: Sequence[Change], *, at_once: bool = False) -> int:
+    def write(
+        self, changes: Sequence[Change], touched: Iterable[str], *, at_once: bool = False
+    ) -> int:
         """Add changes to the buffer; return the first event. `at_once`, append them now.
+
+        The streams of the entities that are `touched` are longer with them, and perhaps no others.
 
         What is appended now may be refused, and then nothing has happened. If the disk is full, the
         buffer has failed: the log may have lost earlier appends too, and reports that only once.
@@ -71,16 +75,13 @@ class WriteBuffer:
             return appended.first
         if self.failed is not None:
             self.check()
-        count = 0
-        touched = self.touched
-        for change in changes:
-            count += len(change.runes)
-            touched.add(change.entity)
-            if change.observers:
-                touched.update(change.observers)
+        self.touched.update(touched)
         self._changes += changes
-        self._last = last + count
-        return last + 1
+        first = last + 1
+        for change in changes:
+            last += len(change.runes)
+        self._last = last
+        return first
 
     @property
     def last(self) -> int:

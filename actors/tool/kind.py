@@ -52,6 +52,7 @@ KIND: Final = Kind(
     prefix=runes.PREFIX,
     label="tool_name",
     parents=("turn",),
+    in_table=False,  # its caller's law knows it
     runes=(
         runes.Called,
         runes.ApprovalRequested,

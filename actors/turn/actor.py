@@ -39,7 +39,7 @@ from actors.turn.lifecycle import (
     time_limit,
     under_way,
 )
-from actors.turn.runes import Started
+from actors.turn.runes import Started, ToolCallsReceived
 from actors.turn.time_slices import Halt, Run, Stand, StartClock, StopClock, Tick
 from actors.units import SECOND, counted
 
@@ -131,17 +131,23 @@ class TurnActor(ModelCaller, Judging):
             self.ctx.caches[HISTORIES][self.state.agent_id] = message.found
         self._under_way.discard(message.effect)
 
-    def on_folded(self, rune: Rune) -> None:
+    def on_folded(self, rune: Any) -> None:  # noqa: ANN401 -- of any kind
         """Take what happened into the history, if that is at hand."""
-        if type(rune) is model.Completed:
+        sort = type(rune)
+        if sort is model.Completed:
             self._asked = {rune.model_call_id: rune.calls}
-        if type(rune) in RUNES:
+        elif sort is ToolCallsReceived:
+            for call in self.state.calls:
+                if call.status is not None:
+                    # It was over as soon as it was born: no actor comes for it that could tell.
+                    log_birth(self.ctx, call.call_id)
+        if sort in RUNES:
             self._in_history = self.event
-            history = self.ctx.caches[HISTORIES].get(self.state.agent_id)
-            if type(rune) is Started and rune.catches_up:
+            histories, agent = self.ctx.caches[HISTORIES], self.state.agent_id
+            if sort is Started and rune.catches_up:
                 # What others said comes before it: that is read from the log.
-                self.ctx.caches[HISTORIES].pop(self.state.agent_id, None)
-            elif history is not None:
+                histories.pop(agent, None)
+            elif (history := histories.get(agent)) is not None:
                 history.take(rune, self._said)
 
     def _said(self, model_call_id: str) -> str:
@@ -211,7 +217,30 @@ class TurnActor(ModelCaller, Judging):
     def _text_so_far(self) -> str:
         return self._said(spoken_by(self.state))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether its law may decide in appends of others: not while it is to end first."""
+        return self._halting is None and super().is_settled
+
     # -- effects ------------------------------------------------------------------------------
+
+    def at_once(self, effect: Any, state: Any, runes: Sequence[Rune]) -> object:  # noqa: ANN401 -- as above
+        """Return the command that makes the calls of an answer, or ends the turn with its words.
+
+        Unless a policy of the app's has to be asked, or the words are in the log alone.
+        """
+        toolset = self.ctx.caches[TOOLSETS].get(self.state.agent_id)
+        match effect:
+            case _ if self._halting is not None:
+                return None
+            case ReceiveCalls(call) if toolset is not None and not toolset.planner.judged_by_hand:
+                for rune in runes:
+                    if type(rune) is model.Completed and rune.model_call_id == call:
+                        rules = toolset.planner.rules(rune.calls)
+                        return self._taken(toolset, rune.calls, rules)
+            case End(how=how) if (spoken := spoken_by(state)) in self.model_calls.heard:
+                return replace(how, text=self._said(spoken), now=self._now())
+        return None
 
     def perform(self, effect: Action) -> None:
         """Do what is due."""
@@ -311,14 +340,14 @@ class TurnActor(ModelCaller, Judging):
     def judged(self, effect: ReceiveCalls, rules: Sequence[Ruling]) -> None:
         """Make the calls that the model asks for, by the policy's rulings."""
         asked = self._asked_for(effect.model_call_id)
-        caller = Caller(self.me, agent=self.state.agent_id)
-        plans = self._toolset.planner.plans(asked, rules, caller, self._now())
-        refused = self.carry_out(TakeCalls(plans))
+        refused = self.carry_out(self._taken(self._toolset, asked, rules))
         assert refused is None, refused
-        for call in self.state.calls:
-            if call.status is not None:
-                # It was over as soon as it was born: no actor comes for it that could tell.
-                log_birth(self.ctx, call.call_id)
+
+    def _taken(
+        self, toolset: AgentToolset, asked: Sequence[model.AskedCall], rules: Sequence[Ruling]
+    ) -> TakeCalls:
+        caller = Caller(self.me, agent=self.state.agent_id)
+        return TakeCalls(toolset.planner.plans(asked, rules, caller, self._now()))
 
     def resend_to(self, entity: str) -> None:
         """Cancel anew what was cancelled and begins anew."""

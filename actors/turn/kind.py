@@ -55,6 +55,7 @@ KIND: Final = Kind(
     deadline=law.deadline,
     context=law.context,
     internal=frozenset(get_args(law.Internal)),
+    prompt=frozenset({law.End, law.ReceiveCalls}),
     external=frozenset({law.PerformModelCall, Tick, StopClock}),
     prefix="turn",
     parents=("session",),

@@ -90,6 +90,10 @@ class Phase(StrEnum):
     ERROR = "error"
 
 
+STREAMING: Final = Phase.STREAMING
+TOOL_EXECUTING: Final = Phase.TOOL_EXECUTING
+# To look a member up in its enum takes longer than to compare with it.
+
 TABLE: Table[Phase] = {
     Phase.IDLE: {Started: Phase.STREAMING},
     Phase.STREAMING: {
@@ -186,15 +190,15 @@ class State(msgspec.Struct, frozen=True):
 
 def is_open(state: State) -> bool:
     """Return True while there is work left that a restart must see to."""
-    return state.phase is Phase.STREAMING or state.phase is Phase.TOOL_EXECUTING
+    return state.phase is STREAMING or state.phase is TOOL_EXECUTING
 
 
 def under_way(state: State) -> tuple[str, ...]:
     """Return what has not ended yet: the model call, or the tool calls without a result."""
-    if state.phase is Phase.STREAMING:
+    if state.phase is STREAMING:
         waits = state.model_call_id and state.answer is None
         return (state.model_call_id,) if waits else ()
-    if state.phase is Phase.TOOL_EXECUTING:
+    if state.phase is TOOL_EXECUTING:
         return tuple([call.call_id for call in state.calls if call.status is None])
     return ()
 
@@ -528,10 +532,24 @@ def _hold_up(state: State, command: HoldUp | GoOn) -> list[Rune]:
 
 # -- evolve ------------------------------------------------------------------------------------
 
+_ENDS: Final = frozenset({Completed, Interrupted, Error})
+
 
 def evolve(state: State, rune: Rune) -> State:
     """Take a rune's data into the state."""
+    if type(rune) in _ENDS:
+        # They say what is known.
+        return state
     match rune:
+        case model.Called():
+            if not _is_awaited(state, rune.model_call_id):
+                return state
+            by = state.deadline if rune.turn_by is None else rune.turn_by
+            return replace(state, model_call_id=rune.model_call_id, deadline=by, waited=False)
+        case model.Completed() | model.Failed() | model.Cancelled():
+            return _answered(state, rune)
+        case tool.Called() | tool.ApprovalRequested() | tool.Approved() | tool.Result():
+            return _with_call(state, rune)
         case Started():
             return State(
                 phase=state.phase,
@@ -545,15 +563,8 @@ def evolve(state: State, rune: Rune) -> State:
                 timed=rune.timed,
                 delegation=Delegation(rune.asked_in, rune.message_id) if rune.asked_in else None,
             )
-        case model.Called(model_call_id, turn_by=turn_by) if _is_awaited(state, model_call_id):
-            by = state.deadline if turn_by is None else turn_by
-            return replace(state, model_call_id=model_call_id, deadline=by, waited=False)
-        case model.Completed() | model.Failed() | model.Cancelled():
-            return _answered(state, rune)
         case ToolCallsReceived(call_ids):
             return replace(state, calls=tuple([Call(call_id) for call_id in call_ids]))
-        case tool.Called() | tool.ApprovalRequested() | tool.Approved() | tool.Result():
-            return _with_call(state, rune)
         case ToolsFinished():
             begun = state.round + 1
             return replace(state, round=begun, attempt=0, model_call_id="", answer=None, calls=())
@@ -636,6 +647,8 @@ def _with_call(
 def due(state: State) -> list[Effect]:
     """Return what has to be done while the state is this one."""
     following = _next(state)
+    if following is not None and not state.timed and state.delegation is None:
+        return [following]
     effects: list[Effect] = []
     if state.timed:
         # Before anything else: time is set aside before it passes.
@@ -677,21 +690,22 @@ def _awaited(state: State) -> list[Effect]:
 
 def _next(state: State) -> Effect | None:
     """Return what the turn does next of itself; None while it waits for its tools."""
-    found: Effect | None = None
+    found: Effect
     phase = state.phase
-    if phase is Phase.STREAMING:
-        if not state.model_call_id and state.handed_to and not state.attempt:
-            found = End("", Complete())
-        elif not state.model_call_id:
-            found = AskModel(expected(state), state.round, state.attempt)
-        elif state.answer is None:
-            found = PerformModelCall(state.model_call_id)
-        else:
+    if phase is STREAMING:
+        if state.model_call_id:
+            if state.answer is None:
+                return PerformModelCall(state.model_call_id)
             found = _after(state, state.answer)
-    elif phase is Phase.TOOL_EXECUTING and not under_way(state):
+        elif state.handed_to and not state.attempt:
+            found = End("", Complete())
+        else:
+            found = AskModel(expected(state), state.round, state.attempt)
+    elif phase is not TOOL_EXECUTING or under_way(state):
+        return None
+    else:
         found = _stop(state, state.stopped, state.stopped_by) if state.stopped else CloseRound()
-    goes_on = found is None or isinstance(found, PerformModelCall)
-    if state.broke and not goes_on and found != End(state.model_call_id, Complete()):
+    if state.broke and found != End(state.model_call_id, Complete()):
         return _given_up(state, BUDGET_EXHAUSTED, "its budget has no time left")
     return found
 
@@ -745,24 +759,26 @@ def _given_up(state: State, error_type: str, message: str) -> End:
 def route(state: State, rune: Rune) -> Routing:
     """Return where a rune that this law decides belongs, its own birth included."""
     match rune:
+        case model.Called() | model.Failed():
+            return Routing(rune.model_call_id, (state.turn_id, ledger.NAME))
+        case tool.Called():
+            return Routing(rune.call_id, (state.turn_id,))
+        case ToolCallsReceived() | StreamRestarted():
+            # How it goes on within: no other fold needs it.
+            return Routing(state.turn_id)
+        case ToolsFinished():
+            return Routing(state.turn_id, (ROOT,))
+        case Completed() | Interrupted() | Error():
+            return Routing(state.turn_id, (state.agent_id, ROOT))
         case Started(turn_id, agent_id):
             return Routing(turn_id, (agent_id, ROOT))
-        case model.Called(model_call_id=call) | model.Failed(model_call_id=call):
-            return Routing(call, (state.turn_id, ledger.NAME))
-        case tool.Called(call_id=call):
-            return Routing(call, (state.turn_id,))
         case TimeReserved() | TimeSettled():
             return Routing(state.turn_id, (ledger.NAME,))
         case budget.Exhausted(what=what):
             at = ledger.route(ledger.LIFECYCLE.initial, rune)
             return Routing(at.owner, (*at.observers, state.turn_id)) if what == "wall" else at
-        case ToolCallsReceived() | StreamRestarted():
-            # How it goes on within: no other fold needs it.
-            return Routing(state.turn_id)
         case HeldUp(turn_id, asked_in=asked_in) | WentOn(turn_id, asked_in=asked_in):
             return Routing(turn_id, (asked_in,))
-        case ToolsFinished():
-            return Routing(state.turn_id, (ROOT,))
         case _:
             return Routing(state.turn_id, (state.agent_id, ROOT))
 

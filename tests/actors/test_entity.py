@@ -9,10 +9,18 @@ import msgspec
 import pytest
 
 from actors.entity import Moved, Routing
-from actors.kind import Kind
+from actors.kind import Kind, Kinds
+from actors.scheduling.clock import ManualClock
+from actors.scheduling.manual_scheduler import ManualScheduler
+from actors.shell.conversation import Services
 from actors.shell.shell import Shell
+from actors.shell.unattended import Unattended, unattended
+from actors.tool.policy import Policy
+from actors.tool.toolbox import Toolbox
+from runefold.chance import SystemChance
 from runelog.errors import IllegalTransition, Refused
 from runelog.lifecycle import Lifecycle, fold, refusal
+from runelog.memory import MemoryLog
 from runelog.rune import Rune
 from tests.folding import cascade
 
@@ -209,20 +217,37 @@ def changed(**changes: object) -> Kind:
         births=(),
         is_open=bool,
         internal=frozenset({Warm, Light}),
+        single=True,
     )
+
+
+def press(kind: Kind) -> None:
+    """Have a lamp that is the root of a conversation decide, without an actor."""
+    clock, kinds = ManualClock(), Kinds([kind])
+    services = Services(
+        clock=clock,
+        chance=SystemChance(),
+        scheduler=ManualScheduler(clock),
+        models={},
+        tools=Toolbox([]),
+        policy=Policy(mode="full_access"),
+        secret=str,
+    )
+    ctx = unattended("conv_1", MemoryLog(kinds.codec), services, kinds)
+    Unattended(ctx, kind, LAMP).record(Press())
 
 
 def test_a_law_that_goes_round_in_circles_is_a_bug() -> None:
     """An internal effect that is due for ever, or that decides nothing, is found out."""
     for_ever = changed(evolve=lambda state, _rune: state)
-    nothing = changed(decide=lambda _state, _command: [])
+    nothing = changed(decide=lambda *asked: decide(*asked) if asked[0] == State() else [])
 
     with pytest.raises(
         AssertionError, match="lamp: what is due internally does not come to an end"
     ):
-        cascade(for_ever, LAMP, State(), [Switched()])
+        press(for_ever)
     with pytest.raises(AssertionError, match="lamp: Warm is due and decides nothing"):
-        cascade(nothing, LAMP, State(), [Switched()])
+        press(nothing)
 
 
 def test_an_internal_decision_that_is_refused_is_raised() -> None:

@@ -31,6 +31,12 @@ def pay(amount: int) -> int:
     return amount
 
 
+@tool(idempotent=True)
+def add() -> int:
+    """Add."""
+    return 5
+
+
 PAYS: Script = [["First this. ", call("pay", amount=3)], "Done."]
 
 
@@ -73,6 +79,27 @@ def test_every_rune_of_a_turn_leads_to_its_message() -> None:
 
     assert {began(runes, each).kind for each in runes[after:]} == {"session.input_accepted"}
     assert {began(runes, each).kind for each in runes[: after - 1]} == {"session.created"}
+    assert rooted(runes) == []
+
+
+def test_what_follows_at_once_follows_from_the_rune_that_made_it_due() -> None:
+    """What comes of an answer, or of a result, in its append says which of its runes led to it."""
+    there = talk([[call("add")], "Done."], add)
+    there.session.send("Add", message_id="first").result(10)
+    runes = runes_of(there)
+    led = {
+        each.kind: runes[each.cause - 1].kind
+        for each in runes
+        if each.kind in {"turn.tool_calls_received", "tool.call", "turn.completed"}
+        or each.kind == "turn.tools_finished"
+    }
+
+    assert led == {
+        "turn.tool_calls_received": "model.completed",
+        "tool.call": "model.completed",
+        "turn.tools_finished": "tool.result",
+        "turn.completed": "model.completed",
+    }
     assert rooted(runes) == []
 
 

@@ -67,22 +67,20 @@ class Scripted:
     def stream(self, request: Request) -> Iterator[Event]:
         """Yield the reply to a request."""
         lines = self._reply(request)
-        words = 0
-        ended = False
+        said: list[str] = []
+        line: Line = ""
         for line in [lines] if isinstance(lines, str) else lines:
             if isinstance(line, str):
-                words += len(line.split())
-                ended = False
+                said.append(line)
                 yield Text(line)
                 continue
             if isinstance(line, Text):
-                words += len(line.text.split())
-            ended = isinstance(line, Done | Failure)
+                said.append(line.text)
             if isinstance(line, Done):
-                yield self._used(request, words)
+                yield self._used(request, said)
             yield line
-        if not ended:
-            yield self._used(request, words)
+        if not isinstance(line, Done | Failure):
+            yield self._used(request, said)
             yield Done()
 
     def _reply(self, request: Request) -> Reply:
@@ -92,6 +90,6 @@ class Scripted:
         return self._script[min(said, len(self._script) - 1)]
 
     @staticmethod
-    def _used(request: Request, words: int) -> Used:
+    def _used(request: Request, said: list[str]) -> Used:
         asked = sum(len(message.text.split()) for message in request.messages[-1:])
-        return Used(input_tokens=asked, output_tokens=words)
+        return Used(input_tokens=asked, output_tokens=len(" ".join(said).split()))

@@ -59,7 +59,7 @@ class BufferOnLog:
         self.log = CountedLog(hold=hold)
         self.failures = 0
         self.buffer = WriteBuffer(self.log, "conv_1", self._failed)
-        self.buffer.write([change("a", "first")])
+        self.buffer.write([change("a", "first")], ())
 
     def _failed(self) -> None:
         self.failures += 1
@@ -76,7 +76,8 @@ class BufferOnLog:
 def test_what_is_written_is_numbered_as_the_log_will_number_it() -> None:
     """Each write is told its first event, though the log has heard of none of them yet."""
     desk = BufferOnLog()
-    firsts = [desk.buffer.write([change("a", "x", "y")]), desk.buffer.write([change("b", "z")])]
+    runes = ("x", "y"), ("z",)
+    firsts = [desk.buffer.write([change("a", *each)], ()) for each in runes]
     desk.buffer.sync()
 
     assert firsts == [2, 4]
@@ -87,7 +88,7 @@ def test_a_page_is_one_append() -> None:
     """What was gathered is in the log as a whole or not at all."""
     desk = BufferOnLog()
     for text in "abc":
-        desk.buffer.write([change(text, text)])
+        desk.buffer.write([change(text, text)], ())
     desk.buffer.flush()
 
     assert desk.log.sizes == [1, 3]
@@ -97,7 +98,7 @@ def test_a_page_does_not_grow_without_end() -> None:
     """A conversation that decides and decides hands in now and then."""
     desk = BufferOnLog()
     for number in range(2 * LONGEST):
-        desk.buffer.write([change(f"e{number}", "x")])
+        desk.buffer.write([change(f"e{number}", "x")], ())
 
     assert max(desk.log.sizes) == LONGEST
 
@@ -105,7 +106,7 @@ def test_a_page_does_not_grow_without_end() -> None:
 def test_it_knows_whose_streams_it_makes_longer() -> None:
     """Owners and observers both; none once the buffer is in the log."""
     desk = BufferOnLog()
-    desk.buffer.write([change("b", "x")])
+    desk.buffer.write([change("b", "x")], {"b", "parent"})
     touched = set(desk.buffer.touched)
     desk.buffer.flush()
 
@@ -116,8 +117,8 @@ def test_it_knows_whose_streams_it_makes_longer() -> None:
 def test_what_goes_to_the_log_at_once_goes_behind_what_was_written() -> None:
     """A fragment does not overtake the decisions before it."""
     desk = BufferOnLog()
-    desk.buffer.write([change("a", "decided")])
-    desk.buffer.write([change("b", "heard")], at_once=True)
+    desk.buffer.write([change("a", "decided")], ())
+    desk.buffer.write([change("b", "heard")], (), at_once=True)
     desk.buffer.sync()
 
     assert desk.texts() == [(1, "first"), (2, "decided"), (3, "heard")]
@@ -127,8 +128,8 @@ def test_what_is_refused_at_once_changes_nothing() -> None:
     """Whoever asked is told, and the buffer goes on from where it was."""
     desk = BufferOnLog()
     with pytest.raises(WrongVersion):
-        desk.buffer.write([change("a", "late", expected=0)], at_once=True)
-    first = desk.buffer.write([change("a", "next")])
+        desk.buffer.write([change("a", "late", expected=0)], (), at_once=True)
+    first = desk.buffer.write([change("a", "next")], ())
     desk.buffer.sync()
 
     assert desk.failures == 0
@@ -140,7 +141,7 @@ def test_what_is_refused_at_once_changes_nothing() -> None:
 def test_a_page_that_is_lost_is_told_of_once(error: Exception) -> None:
     """Whoever believes in what was on it has to begin anew."""
     desk = BufferOnLog()
-    desk.buffer.write([change("a", "lost")])
+    desk.buffer.write([change("a", "lost")], ())
     desk.log.refuses = error
     with pytest.raises(type(error)):
         desk.buffer.sync()
@@ -153,7 +154,7 @@ def test_a_page_that_is_lost_is_told_of_once(error: Exception) -> None:
 def test_somebody_else_who_writes_is_noticed() -> None:
     """Numbers that were told already would be wrong: that is a failure, and not passed over."""
     desk = BufferOnLog()
-    desk.buffer.write([change("b", "mine")])
+    desk.buffer.write([change("b", "mine")], ())
     desk.log.append("conv_1", [change("c", "theirs")])
     with pytest.raises(LogFailed, match="another writer appended"):
         desk.buffer.sync()
@@ -162,7 +163,8 @@ def test_somebody_else_who_writes_is_noticed() -> None:
 
 
 @pytest.mark.parametrize(
-    "go_on", [WriteBuffer.sync, lambda buffer: buffer.write([change("b", "next")], at_once=True)]
+    "go_on",
+    [WriteBuffer.sync, lambda buffer: buffer.write([change("b", "next")], (), at_once=True)],
 )
 def test_what_the_log_lost_is_noticed_whoever_was_told(
     go_on: Callable[[WriteBuffer], object],
@@ -170,7 +172,7 @@ def test_what_the_log_lost_is_noticed_whoever_was_told(
     """A log tells of a loss but once, and not always us: nothing counts as kept that is not."""
     desk = BufferOnLog(hold=True)
     desk.buffer.sync()
-    desk.buffer.write([change("a", "lost")], at_once=True)
+    desk.buffer.write([change("a", "lost")], (), at_once=True)
     desk.log.lose_pending()
     with pytest.raises(LogFull, match="no room for what was decided in conv_1 after event 1"):
         go_on(desk.buffer)
@@ -182,10 +184,10 @@ def test_what_the_log_lost_is_noticed_whoever_was_told(
 def test_without_room_for_more_it_knows_what_was_kept() -> None:
     """That what came before is on disk is no less true, and whoever asked for it may be told."""
     desk = BufferOnLog()
-    desk.buffer.write([change("a", "kept")], at_once=True)
+    desk.buffer.write([change("a", "kept")], (), at_once=True)
     desk.log.refuses = LogFull("no room")
     with pytest.raises(LogFull):
-        desk.buffer.write([change("a", "lost")], at_once=True)
+        desk.buffer.write([change("a", "lost")], (), at_once=True)
     desk.log.append = super(CountedLog, desk.log).append  # type: ignore[method-assign]  # room again
     desk.log.append("conv_1", [change("b", "of whoever began anew")])
 
