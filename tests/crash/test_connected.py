@@ -6,10 +6,12 @@ Client and owner are separate processes, and the kill is a real one.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
 
+from runefold.errors import Broken, NoRuntime
 from runefold.observe.verification import verify
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from runefold.sessions import Session
 
+T = TypeVar("T")
 PATIENCE: Final = 120.0
 SEED: Final = 7
 MOMENTS: Final = 90
@@ -104,6 +107,44 @@ def test_clients_outlive_the_process_that_has_the_log(memory_path: Path) -> None
 
     assert wrong == []
     assert kills == 5
+
+
+def test_one_without_patience_is_told_and_repeats_what_it_asked(memory_path: Path) -> None:
+    """Every error is one that says so; a message that is sent again under its id counts once."""
+    kills = 0
+    for number in random.Random(SEED).sample(range(12, 40), 4):
+        place = memory_path / f"at-{number}"
+        owner = Owner(place, number)
+        try:
+            with (
+                Runtime.connect(place, wait=PATIENCE) as patient,
+                Runtime.connect(place) as runtime,
+            ):
+                spec = AgentSpec(role="clerk", model="demo")
+                session = runtime.session(patient.create_session(spec).id)
+                told = [insisting(patient, partial(greet, session, f"m{each}")) for each in "abc"]
+                counted = session.state.stats
+        finally:
+            owner.end()
+        kills += owner.kills
+
+        assert told == ["Hello!"] * 3
+        assert (counted.messages, counted.turns) == (3, 3)
+    assert kills > 1
+
+
+def greet(session: Session, message_id: str) -> str:
+    """Send a message under its id; return the answer."""
+    return session.send("Hi", message_id=message_id).result(PATIENCE).output
+
+
+def insisting(patient: Runtime, call: Callable[[], T]) -> T:
+    """Return what a call returns; while the runtime is gone, wait for it and call again."""
+    while True:
+        try:
+            return call()
+        except (NoRuntime, Broken):
+            patient.tree()
 
 
 @pytest.mark.crash
