@@ -179,8 +179,13 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self._origin.shift + self.event_id
 
     @property
+    def at(self) -> float:
+        """When it was appended: seconds since 1970, UTC."""
+        return self._origin.time / 1e9
+
+    @property
     def time(self) -> int:
-        """When it was appended: nanoseconds since 1970, UTC."""
+        """The same as it is stored, to the nanosecond."""
         return self._origin.time
 
     @property
