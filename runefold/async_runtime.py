@@ -81,10 +81,24 @@ class AsyncRuntime:
         durability: Durability = "commit",
         **options: Unpack[open_hook.Options],
     ) -> Opening[Self]:
-        """Open the runtime in a directory, made if it is not there.
+        """Open the runtime in a directory, made if it is not there; unfinished work resumes.
 
-        Unfinished work resumes without code of yours. The options are those of `Runtime.open`: its
-        help says what each means.
+        - `durability`: "commit"; with "relaxed" a power cut may take the last moment back, but
+          never corrupts.
+        - `tools`: what models may call: functions with `@tool`, `CommandTool`, `AgentTool` and so
+          on.
+        - `providers`: the models, by the names that agents give.
+        - `policy`: a `Policy` that says which calls pass; without one, all do.
+        - `secret`: a function that gives the value of a secret by its name.
+        - `app`: an object of yours that tools and policies find in their `Context`.
+        - `redact`: patterns of text that is replaced before it is stored, beside what looks like a
+          provider's key.
+        - `kinds`: machines of your own: docs/your-own-machine.md.
+        - `idle_after`: seconds without work after which a session sleeps (60).
+        - `snapshot_every`: after how many runes the states of a session are stored (1,000).
+        - `views`: where the files of views are; by default in the log's directory.
+        - `loop`: the event loop that async providers and tools run on; by default the runtime's.
+        - `clock`, `chance`, `scheduler`: time, random numbers and threads, for tests.
         """
         with contextlib.suppress(RuntimeError):  # no loop runs yet: then it is awaited in one
             options.setdefault("loop", asyncio.get_running_loop())

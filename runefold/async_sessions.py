@@ -24,7 +24,7 @@ from runefold.sessions import SessionHandle
 from runefold.turns import TurnHandle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterator
+    from collections.abc import AsyncIterator, Callable, Collection, Iterator
     from typing import Self
 
     from actors.model.provider import Message
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from runefold.observe.session_list import Approval, InDoubt
     from runefold.observe.spending import Spending
     from runefold.spec import AgentSpec
-    from runefold.turns import TurnResult
+    from runefold.turns import TurnResult, TurnRunes
     from runelog.rune import Envelope, Gap, Visibility
 
 T = TypeVar("T")
@@ -361,12 +361,15 @@ class AsyncTurn(TurnHandle):
         *,
         entities: Collection[str] | None = None,
         visibility: Visibility | None = None,
-    ) -> AsyncIterable[Envelope]:
+        children: bool = False,
+    ) -> TurnRunes:
         """Return the runes of this turn, as they are committed, to iterate over until its end.
 
-        Use `async for`. The filters are those of `Session.runes`.
+        Use `async for`. The filters are those of `Session.runes`. With `children`, those
+        of the turns of agents that are asked in this one come as well; `name_of(rune)` of what is
+        returned names the agent of each.
         """
-        return self._runes(kinds, entities, visibility)
+        return self._runes(kinds, entities, visibility, children=children)
 
     @asynccontextmanager
     async def interrupted_on_cancel(self, reason: str = "cancelled") -> AsyncIterator[Self]:

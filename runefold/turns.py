@@ -7,6 +7,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
+from actors.agent.runes import Spawning
 from actors.errors import Crashed, Dead, Unanswered
 from actors.scheduling.edge import run
 from actors.session.messages import (
@@ -209,11 +210,13 @@ class TurnHandle:
         kinds: Collection[str] | None,
         entities: Collection[str] | None,
         visibility: Visibility | None,
+        *,
+        children: bool,
     ) -> TurnRunes:
         asked = wanted(kinds, entities, visibility)
         # Besides what is asked for, only what tells which turn it is and when that is over.
         seen = None if kinds is None else _NEWS.union(kinds)
-        return TurnRunes(self._core, self, self._after, seen, asked)
+        return TurnRunes(self._core, self, self._after, seen, asked, children=children)
 
 
 class Turn(TurnHandle):
@@ -256,19 +259,24 @@ class Turn(TurnHandle):
         *,
         entities: Collection[str] | None = None,
         visibility: Visibility | None = None,
+        children: bool = False,
     ) -> TurnRunes:
         """Return the runes of this turn, as they are committed, to iterate over until its end.
 
-        Use `for` or `async for`. The filters are those of `Session.runes`.
+        Use `for` or `async for`. The filters are those of `Session.runes`. With `children`, those
+        of the turns of agents that are asked in this one come as well; `name_of(rune)` of what is
+        returned names the agent of each.
         """
-        return self._runes(kinds, entities, visibility)
+        return self._runes(kinds, entities, visibility, children=children)
 
 
 class _Sieve:
     """Tells the runes of a turn from others of its conversation."""
 
-    def __init__(self, message_id: str, asked: Wanted, cursor: int) -> None:
+    def __init__(self, message_id: str, asked: Wanted, cursor: int, *, children: bool) -> None:
         self._message_id = message_id
+        self._children: set[str] | None = set() if children else None
+        """The turns of agents that are asked, if they are wanted."""
         self._wanted = asked
         self.cursor = cursor
         self._turn_id = ""
@@ -286,8 +294,11 @@ class _Sieve:
             self._turn_id = rune.turn_id
         elif isinstance(rune, InputRefused) and rune.message_id == self._message_id:
             self.is_over = True
+        asked = self._children
+        if asked is not None and isinstance(rune, turns.Started) and rune.asked_in:
+            asked |= {rune.turn_id} if rune.asked_in in {self._turn_id, *asked} else set()
         if not self._turn_id or item.turn != self._turn_id:
-            return False
+            return asked is not None and item.turn in asked and self._wanted.takes(item)
         if item.owner == self._turn_id and item.kind in _END_KINDS:
             self.is_over = not is_handed_over(item.payload)
         return self._wanted.takes(item)
@@ -297,9 +308,18 @@ class TurnRunes:
     """The runes of a turn, for `for` and for `async for`."""
 
     def __init__(
-        self, core: Core, turn: TurnHandle, after: int, kinds: Collection[str] | None, asked: Wanted
+        self,
+        core: Core,
+        turn: TurnHandle,
+        after: int,
+        kinds: Collection[str] | None,
+        asked: Wanted,
+        *,
+        children: bool = False,
     ) -> None:
         """Begin at the turn's beginning, each time."""
+        self._children = children
+        self._names: dict[str, str] = {}
         self._core = core
         self._turn = turn
         self._after = after
@@ -307,7 +327,19 @@ class TurnRunes:
         self._wanted = asked
 
     def _begin(self) -> tuple[_Sieve, Callable[[], bool]]:
-        return _Sieve(self._turn.message_id, self._wanted, self._after), self._core.watch_owner()
+        sieve = _Sieve(self._turn.message_id, self._wanted, self._after, children=self._children)
+        return sieve, self._core.watch_owner()
+
+    def name_of(self, rune: Envelope) -> str:
+        """Return what the agent is called that a rune is of, whether it lives or not."""
+        agent = rune.agent or ""
+        if agent not in self._names:
+            stream = self._core.log.stream(rune.conversation, agent) if agent else iter(())
+            born = next((each.payload for each in stream), None)
+            self._names[agent] = agent
+            if isinstance(born, Spawning):
+                self._names[agent] = born.name or born.role
+        return self._names[agent]
 
     def _live(self, after: int) -> Following:
         conversation, wait = self._turn.conversation, self._core.look_every

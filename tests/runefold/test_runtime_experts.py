@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from actors.model.providers.scripted import call
+from actors.model.providers.scripted import Scripted, call
 from actors.session.messages import Send
 from actors.tool.context import Call
 from runefold.agents import AgentTool, HandOver, waiting
@@ -332,3 +332,28 @@ def test_a_name_that_nobody_has_is_told_with_those_there_are() -> None:
     assert "error: helper is you: answer, or hand over to another agent" in itself
     assert exact == "It is me now."
     assert there.session.state.default_agent == other != one
+
+
+def test_what_experts_say_can_be_followed_by_their_names() -> None:
+    """With children, the turns of agents that are asked are there too, and what those ask."""
+    deep = AgentTool("ask_sage", AgentSpec(role="sage", model="sage"), "Ask a sage.")
+    wise = AgentSpec(role="expert", model="wise", tools=["ask_sage"])
+    there = talk(
+        Scripted([[call("ask_expert", question="Why?")], "So."]),
+        AgentTool("ask_expert", wise, "Ask an expert."),
+        deep,
+        others={
+            "wise": Scripted([[call("ask_sage", question="Really?")], "Thus."]),
+            "sage": Scripted(["Indeed."]),
+        },
+        tools=["ask_expert"],
+    )
+    other = there.session.spawn(AgentSpec(role="other", model="sage"))
+    turn = there.session.send("Hm?")
+    turn.result(10)
+    there.session.send("And you?", to=other).result(10)
+    said = turn.runes(kinds={"turn.completed"}, children=True)
+    alone = turn.runes(kinds={"turn.completed"})
+
+    assert [said.name_of(rune) for rune in said] == ["sage", "expert", "helper"]
+    assert [alone.name_of(rune) for rune in alone] == ["helper"]
