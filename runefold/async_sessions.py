@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -167,9 +168,10 @@ class AsyncSession(SessionHandle):
         wall_seconds: float = 0,
         retries: int = 0,
         sub_calls: int = 0,
-        cost: float = 0,
+        cost: float | Decimal = 0,
     ) -> None:
         """Raise the limits of the session's budget, or of an agent's, by these amounts."""
+        cost = float(cost) if isinstance(cost, Decimal) else cost
         more = Replenish(agent, tokens, tool_calls, wall_seconds, retries, sub_calls, cost)
         await self.do(more)
 
