@@ -19,6 +19,7 @@ from actors.session import public_commands as orders
 from actors.session.members import named
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.tool.public_commands import Acknowledge, Answer, Approve, Deny
+from runefold import checks
 from runefold.observe.agents import Agent, agent_of
 from runefold.observe.following import Following
 from runefold.sessions import SessionHandle
@@ -349,12 +350,24 @@ class AsyncTurn(TurnHandle):
         """
         return await self._core.read(self._find)
 
-    async def result(self, timeout: float | None = None) -> TurnResult:
-        """Wait until the turn has ended, and return how.
+    async def result(
+        self, timeout: float | None = None, *, until: Literal["end", "human"] = "end"
+    ) -> TurnResult:
+        """Wait until the turn has ended, and return how; or until a human has to act.
+
+        With `until="human"` a turn that waits for an approval or an answer, or that stands as its
+        session is paused or suspended, is returned at once: `status` says which, `reason` why, and
+        `message` what to call.
 
         Raises `Unanswered` if it takes longer than `timeout` seconds: the turn goes on, and you can
         ask again. Raises `Refused` if the message never became a turn.
         """
+        checks.choice(until, "until", ("end", "human"))
+        patience = checks.seconds(timeout, "timeout")
+        if until == "human":
+            held = await self._until_human(self._core.awaiting, patience)
+            if held is not None:
+                return held
         return await self._awaited(timeout)
 
     def runes(

@@ -3,8 +3,7 @@
 Sessions and turns are the same whichever process they are used in, and however their callers wait:
 all that differs is behind `Core`.
 
-- `LocalCore` is in the process that has the log open; `runefold.control.remote_core` is that of the
-  others.
+- `LocalCore` is in the process that has the log open; `control.remote_core` is that of the others.
 - What is asked is written once, as coroutines that wait by the core's edge: with the thread of the
   caller (`Runtime`, `Session`, `Turn`), or as a task of an event loop (`AsyncRuntime`,
   `AsyncSession`, `AsyncTurn`). Nothing in them may block but what is given to `read`.
@@ -12,9 +11,10 @@ all that differs is behind `Core`.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -22,7 +22,6 @@ from actors.errors import Unanswered
 from actors.process.process import ASK_TIMEOUT
 from actors.public_command import CommandTarget
 from actors.scheduling.edge import BlockingEdge
-from actors.session.approvals import in_doubt
 from actors.session.lifecycle import Create, Phase
 from actors.session.members import Update, member, named
 from actors.session.messages import Look
@@ -33,11 +32,12 @@ from runefold.observe.async_notify import AsyncEdge, Watch
 from runefold.observe.chats import chat, turn_of, turns_of
 from runefold.observe.filters import wanted
 from runefold.observe.history import history
-from runefold.observe.session_list import asked, check_ended, doubts, is_such
+from runefold.observe.session_list import asked, check_ended, doubts, such_sessions
+from runefold.observe.sought import Sought
 from runefold.observe.spending import spending
 from runefold.spec import Budget, check_agent, check_room, check_team, config_of
 from runelog.errors import Refused, UnknownConversation
-from runelog.rune import SYSTEM, Gap, check_id
+from runelog.rune import SYSTEM, check_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from runefold.runtime import Runtime
     from runefold.spec import AgentSpec, SessionOptions
     from runelog.forks import Home
-    from runelog.log import Log
     from runelog.rune import Envelope, Visibility
     from supervisors.tree import Tree
 
@@ -273,16 +272,7 @@ class Core(Commander):
         self.home.check()
         wanted = checks.labels(labels)
         checks.choice(phase, "phase", ("", *(each.value for each in Phase)))
-        return self._sessions(wanted, phase)
-
-    def _sessions(self, labels: Mapping[str, str], phase: str) -> Iterator[str]:
-        if labels or phase:
-            self.log.flush()
-        for each in self.log.conversations():
-            if each.id != SYSTEM and (
-                not (labels or phase) or is_such(self.log, each, labels, phase)
-            ):
-                yield each.id
+        return such_sessions(self.log, wanted, phase)
 
     async def state(self, conversation: str) -> State:
         """Return a session's state."""
@@ -324,10 +314,6 @@ class Core(Commander):
     async def in_doubt(self, conversation: str) -> list[InDoubt]:
         """Return the calls of a session whose outcome is not known."""
         state = await self.state(conversation)
-        if not in_doubt(state):
-            return []
-        # What a session knows may be on its way to the disk yet.
-        await self.read(lambda: self.log.flush(conversation))
         return await self.read(lambda: doubts(self.log, conversation, state))
 
     async def turn(self, conversation: str, name: str) -> tuple[str, int]:
@@ -372,6 +358,44 @@ class Core(Commander):
 
     async def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
         """Wait until the log has a rune of this kind in a conversation."""
+        patience = checks.seconds(timeout, "timeout")
+
+        def look() -> object:
+            return next(self.log.read(conversation, kinds={kind}), None)
+
+        if await self.wait_until(conversation, {kind}, look, patience) is None:
+            msg = f"{conversation} had no {kind} within {timeout} s"
+            raise Unanswered(msg)
+
+    async def wait_until(
+        self,
+        conversation: str,
+        kinds: Collection[str],
+        look: Callable[[], T | None],
+        timeout: float | None,
+    ) -> T | None:
+        """Look into the log at news of these kinds until there is something; None if it is late."""
+        self.home.check()
+        if not isinstance(self.edge, AsyncEdge):
+            return cast("T | None", self.found(conversation, kinds, look, timeout))
+        goes_on = self.watch_owner()
+        with self.watch.waiter(conversation, kinds) as waiter, contextlib.suppress(TimeoutError):
+            # The waiter is there before the first look, so a rune that comes later wakes it.
+            async with asyncio.timeout(timeout):
+                while (found := await self.read(look)) is None:
+                    if not await waiter.news(self.look_every):
+                        goes_on()
+                return found
+        return None
+
+    def found(
+        self,
+        conversation: str,
+        kinds: Collection[str],
+        look: Callable[[], object],
+        timeout: float | None,
+    ) -> object:
+        """Do as `wait_until`, with the thread of the caller."""
         raise NotImplementedError
 
     async def archive(self, conversation: str) -> None:
@@ -441,25 +465,23 @@ class LocalCore(Core):
                 )
                 raise Refused(msg)
 
-    async def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
-        """Wait until the log has a rune of this kind in a conversation."""
-        self.home.check()
-        patience = checks.seconds(timeout, "timeout")
-        written = _Written(self.log, conversation, kind)
-        if isinstance(self.edge, AsyncEdge):
-            found = await self._written(written, patience)
-        else:
-            self.scheduler.check_may_block("await turn")
-            found = await self.edge.wait(written, patience)
-        if not found:
-            msg = f"{conversation} had no {kind} within {timeout} s"
-            raise Unanswered(msg)
+    def found(
+        self,
+        conversation: str,
+        kinds: Collection[str],
+        look: Callable[[], object],
+        timeout: float | None,
+    ) -> object:
+        """Do as `wait_until`, with the thread of the caller."""
+        self.scheduler.check_may_block("await turn")
 
-    async def _written(self, awaited: _Written, timeout: float | None) -> bool:
-        """Wait without a thread."""
-        with self.watch.waiter(awaited.conversation, {awaited.kind}) as waiter:
-            # The waiter is there before this look, so a rune that comes later wakes it.
-            return await self.read(awaited.is_there) or bool(await waiter.news(timeout))
+        def fresh() -> object:
+            if not self.scheduler.goes_on:
+                self.log.flush(conversation)  # by hand, nothing gets to disk by itself
+            return look()
+
+        self.scheduler.wait(sought := Sought(self.log, conversation, kinds, fresh), timeout)
+        return sought.found
 
     async def archive(self, conversation: str) -> None:
         """Move a conversation that has ended to cold storage, its actors stopped."""
@@ -471,25 +493,6 @@ class LocalCore(Core):
 
 def _there_already(name: str) -> str:
     return f"{name} is there already: runtime.session({name!r}) gives it"
-
-
-class _Written:
-    """A rune of some kind in a conversation, to wait for."""
-
-    def __init__(self, log: Log, conversation: str, kind: str) -> None:
-        """Look from the beginning on."""
-        self._log = log
-        self.conversation = conversation
-        self.kind = kind
-
-    def is_there(self) -> bool:
-        """Return True if it is on disk."""
-        return any(True for _ in self._log.read(self.conversation, kinds={self.kind}))
-
-    def wait(self, timeout: float | None) -> bool:
-        """Wait until it is there; return True if it is."""
-        found = self._log.follow(self.conversation, kinds={self.kind}, wait=timeout)
-        return any(not isinstance(item, Gap) for item in found)
 
 
 def core_of(runtime: Runtime) -> LocalCore:

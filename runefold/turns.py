@@ -24,6 +24,8 @@ from actors.turn import runes as turns
 from runefold import checks
 from runefold.observe.filters import wanted
 from runefold.observe.following import Following
+from runefold.observe.held_up import NEWS as HUMAN_NEWS
+from runefold.observe.held_up import HeldUp, held_up
 from runefold.observe.spending import Spent
 from runelog.errors import Refused
 from runelog.rune import Gap
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from actors.process.process import Answer
     from runefold.core import Core
     from runefold.observe.filters import Wanted
+    from runefold.observe.session_list import Approval
     from runelog.rune import Envelope, Rune, Visibility
 
 _END_KINDS: Final = frozenset({"turn.completed", "turn.interrupted", "turn.error"})
@@ -51,14 +54,18 @@ class TurnResult:
     """
 
     turn_id: str
-    status: Literal["completed", "interrupted", "error"]
+    status: Literal["completed", "interrupted", "error", "waiting", "paused", "suspended"]
+    """How it ended; the last three are for `result(until="human")`: it goes on if a human acts."""
     output: str
     """The text of the answer; of a turn that did not complete, the text until then."""
     reason: str = ""
-    """Why it was interrupted, or what kind of error it was."""
+    """Why it was interrupted, what kind of error it was, or what a human has to do."""
     message: str = ""
+    """What the error says; of one that waits for a human, what to call."""
     usage: Spent = field(default_factory=Spent)
     """What it was charged with, however it ended, in the units of a `Budget`."""
+    approvals: tuple[Approval, ...] = ()
+    """Of one that waits for a human: the calls that do."""
 
     def __bool__(self) -> bool:
         """Return True if it ended well."""
@@ -115,10 +122,28 @@ class TurnHandle:
 
     # -- waiting ------------------------------------------------------------------------------
 
-    def _unanswered(self, timeout: float | None) -> Unanswered:
+    async def _unanswered(self, core: Core, timeout: float | None) -> Unanswered:
+        held = await core.read(lambda: held_up(core.log, self.conversation, self.message_id))
+        why = "" if held is None else f"{held.reason}, with {held.way_out}; "
         return Unanswered(
-            f"{self!r} has not ended within {timeout} s: it goes on, and can be asked again"
+            f"{self!r} has not ended within {timeout} s: {why}it goes on, and can be asked again"
         )
+
+    async def _until_human(self, core: Core, timeout: float | None) -> TurnResult | None:
+        """Wait until a human has to act, and return what to do; None if the turn ended before."""
+
+        def look() -> Ended | Refusal | HeldUp | None:
+            held = held_up(core.log, self.conversation, self.message_id)
+            return self._ended() or held
+
+        kinds = _NEWS | HUMAN_NEWS
+        found = await core.wait_until(self.conversation, kinds, look, timeout)
+        if found is None:
+            raise await self._unanswered(core, timeout)
+        if not isinstance(found, HeldUp):
+            return None
+        how, turn_id, reason, way_out, approvals = found
+        return TurnResult(turn_id, how, "", reason, way_out, approvals=approvals)
 
     async def _told(
         self, core: Core, timeout: float | None, known: Callable[[], object]
@@ -173,7 +198,7 @@ class TurnHandle:
                 if found is None:
                     found = await self._end(core)
         except TimeoutError:
-            raise self._unanswered(timeout) from None
+            raise await self._unanswered(core, timeout) from None
         return await self._told(core, None, lambda: found)
 
     async def _end(self, core: Core) -> Ended | Refusal:
@@ -240,18 +265,29 @@ class Turn(TurnHandle):
         """
         return self._find()
 
-    def result(self, timeout: float | None = None) -> TurnResult:
-        """Wait until the turn has ended, and return how.
+    def result(
+        self, timeout: float | None = None, *, until: Literal["end", "human"] = "end"
+    ) -> TurnResult:
+        """Wait until the turn has ended, and return how; or until a human has to act.
+
+        With `until="human"` a turn that waits for an approval or an answer, or that stands as its
+        session is paused or suspended, is returned at once: `status` says which, `reason` why, and
+        `message` what to call.
 
         Raises `Unanswered` if it takes longer than `timeout` seconds: the turn goes on, and you can
         ask again. Raises `Refused` if the message never became a turn.
         """
         patience = checks.seconds(timeout, "timeout")
         self._core.scheduler.check_may_block("await turn")
+        checks.choice(until, "until", ("end", "human"))
+        if until == "human":
+            held = run(self._until_human(self._core, patience))
+            if held is not None:
+                return held
         try:
             return run(self._told(self._core, patience, self._known))
         except Unanswered:
-            raise self._unanswered(timeout) from None
+            raise run(self._unanswered(self._core, timeout)) from None
 
     def runes(
         self,

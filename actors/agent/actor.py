@@ -89,8 +89,12 @@ class AgentActor(Shell):
         """Work with what it was updated to: at once, or as soon as its turn has ended."""
         del rune
         now, toolset = self.state, self.ctx.caches[TOOLSETS].get(self.me)
-        if toolset is not None and (now.config is not toolset.config or now.model != toolset.model):
+        if toolset is None:
+            return
+        if now.config is not toolset.config or now.model != toolset.model:
             self._lay_out()
+            # New prompt material is recorded before its next turn asks by it.
+            self.wake()
 
     def _lay_out(self) -> None:
         toolset = AgentToolset(self.state, self.ctx.services)

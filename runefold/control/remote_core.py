@@ -21,7 +21,6 @@ from actors.public_command import Forward, Order
 from actors.session.messages import Await, Look, Send, Sent, ended
 from actors.session.public_commands import Archive
 from actors.session.queue import message_entity
-from runefold import checks
 from runefold.chance import SystemChance
 from runefold.control import wire
 from runefold.control.client import NoRuntime
@@ -208,30 +207,17 @@ class RemoteCore(Core):
             if halt is not None:
                 self._ask(conversation, halt)
 
-        found = self._found(look, conversation, _NEWS, timeout, again)
+        found = self.found(conversation, _NEWS, look, timeout, again)
         if found is None:
             msg = f"{conversation} gave no answer to {name} within {timeout} s: it goes on"
             raise Unanswered(msg)
         return found
 
-    async def wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
-        """Wait until the log has a rune of this kind in a conversation."""
-        patience = checks.seconds(timeout, "timeout")
-        await self.read(lambda: self._wait_for(conversation, kind, patience))
-
-    def _wait_for(self, conversation: str, kind: str, timeout: float | None) -> None:
-        def look() -> object:
-            return next(self.log.read(conversation, kinds={kind}), None)
-
-        if self._found(look, conversation, {kind}, timeout) is None:
-            msg = f"{conversation} had no {kind} within {timeout} s"
-            raise Unanswered(msg)
-
-    def _found(
+    def found(
         self,
-        look: Callable[[], object],
         conversation: str,
         kinds: Collection[str],
+        look: Callable[[], object],
         timeout: float | None,
         again: Callable[[], object] = tuple,
     ) -> object:

@@ -134,6 +134,16 @@ def listed(log: Log, conversation: Conversation, kinds: Kinds = KINDS) -> Listed
     )
 
 
+def such_sessions(log: Log, labels: Mapping[str, str], phase: str) -> Iterator[str]:
+    """Yield the ids of all sessions, or of those with these labels and in this phase."""
+    asked_for = bool(labels or phase)
+    if asked_for:
+        log.flush()
+    for each in log.conversations():
+        if each.id != SYSTEM and (not asked_for or is_such(log, each, labels, phase)):
+            yield each.id
+
+
 def is_such(
     log: Log, conversation: Conversation, labels: Mapping[str, str], phase: str = ""
 ) -> bool:
@@ -191,6 +201,9 @@ def asked(log: Log, conversation: str, pending: Pending) -> Approval:
 def doubts(log: Log, conversation: str, state: Session) -> list[InDoubt]:
     """Return the calls of a session whose outcome is unknown, each with all that is known of it."""
     asked = {each.call_id for each in state.approvals}
+    if in_doubt(state):
+        # What a session knows may be on its way to the disk yet.
+        log.flush(conversation)
     found = (InDoubt(call_id, is_asked=call_id in asked) for call_id in in_doubt(state))
     return [_doubted(log, conversation, each) for each in found]
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from actors.agent.runes import Equipped
 from actors.invariants import violations
 from actors.model.providers.scripted import Scripted, call, pause
+from actors.model.runes import Called
 from actors.tool.adapters.function import tool
 from runefold.spec import AgentSpec, Budget
 from runefold.testing.stage import Stage
@@ -53,9 +55,16 @@ NEW = AgentSpec(
 
 
 def problems(there: Talk) -> list[str]:
-    """Return what is wrong with the log."""
+    """Return what is wrong with the log; each prompt is on record before a model is asked by it."""
     there.stage.log.flush()
-    return [each.message for each in violations(there.session.runes(), at_rest=True)]
+    found = [each.message for each in violations(there.session.runes(), at_rest=True)]
+    known: set[str] = set()
+    for rune in there.runes("agent.equipped", "model.called"):
+        if isinstance(rune, Equipped):
+            known.add(rune.hash)
+        elif isinstance(rune, Called) and rune.prompt not in known:
+            found.append(f"{rune.model_call_id} asks by a prompt that is nowhere")
+    return found
 
 
 def test_an_agent_that_is_free_works_by_its_update_at_once() -> None:
