@@ -72,9 +72,12 @@ def kinds_with(app: str) -> Kinds:
 
 
 def reading(directory: Path, codec: Codec | None = None) -> Runelog:
-    """Open a log for reading, beside its writer if there is one."""
+    """Open a log for reading, beside its writer if there is one.
+
+    Without a codec it knows no rune: all are shown as they are stored.
+    """
     find(directory)
-    return Runelog.open(directory, codec, readonly=True)
+    return Runelog.open(directory, codec or Codec(), readonly=True)
 
 
 def writing(directory: Path, codec: Codec | None = None) -> Runelog:
