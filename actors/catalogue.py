@@ -41,7 +41,7 @@ MACHINES_TO_COME: Final = frozenset(
 CLI_VERBS: Final = frozenset(
     {
         *("acknowledge", "alerts", "answer", "approve", "archive", "close", "crash-test", "deny"),
-        *("hand-over",),
+        *("demo", "hand-over", "new-session", "spending"),
         *("history", "interrupt", "lifecycles", "log", "pause", "phases", "policy-check"),
         *("replenish", "resume", "send", "serve", "sessions", "suspend", "tree", "unsuspend"),
         *("verify",),

@@ -13,7 +13,7 @@ from actors.catalogue import KINDS
 from actors.kind import Kinds
 from actors.session.public_commands import Send
 from runefold.cli import crash_test, serve
-from runefold.cli.commands import send, verbs
+from runefold.cli.commands import new_session, send, verbs
 from runefold.cli.log import backup, inspect, maintain, transfer, verify
 from runefold.cli.reports import lifecycles, monitoring, overview, policy
 from runefold.cli.terminal.failures import EXIT_CODES, Guarded, Verb
@@ -134,6 +134,7 @@ _TO_A_RUNTIME: dict[str, dict[str, Callable[..., None]]] = {
 }
 for panel, verbs_of in _TO_A_RUNTIME.items():
     if panel == "Test":
+        app.command("new-session", cls=Verb, rich_help_panel="Sessions")(new_session.new_session)
         add(app, KINDS, KINDS.commands.kinds)
     for name, command in verbs_of.items():
         app.command(name, cls=Verb, rich_help_panel=panel)(command)
