@@ -30,6 +30,7 @@ THEMES: Final = (
     "growth",
     "streams",
     "busy",
+    "web",
     "idle",
     "redaction",
     "simulation",

@@ -73,6 +73,10 @@ class Sizes(NamedTuple):
     """Runes of a session that wakes while others have turns."""
     quiet: float
     """Seconds of turns with nothing else going on."""
+    web: int
+    """How often a web app is measured beside its peers."""
+    asked: int
+    """How often it is asked, fifty times at once."""
     large: int
     """Bytes of a log that is opened after a kill."""
     crowds: tuple[int, ...]
@@ -111,6 +115,8 @@ FULL = Sizes(
     firsts=200,
     woken=200_000,
     quiet=6.0,
+    web=5,
+    asked=40,
     large=200_000_000,
     crowds=(1, 2, 4, 8, 16, 32, 64, 128),
     lengths=(1, 10, 100, 1_000, 10_000, 50_000),
@@ -145,6 +151,8 @@ QUICK = Sizes(
     firsts=40,
     woken=4_000,
     quiet=1.5,
+    web=3,
+    asked=10,
     large=20_000_000,
     crowds=(1, 8, 32),
     lengths=(1, 100, 1_000),

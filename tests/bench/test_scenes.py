@@ -6,7 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from bench import busy, streams
+from bench import busy, streams, web
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,3 +54,15 @@ def test_turns_are_timed_in_quiet_and_while_others_are_busy(
 
     assert {*found} == {"quiet", "it wakes", "it is sealed", "they are archived", "busy"}
     assert all(each > 0 for each in found.values())
+
+
+def test_a_web_app_is_asked_by_another_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of it is answered, with a runtime as with a thread that burns what that took."""
+    web.measured("ours", str(tmp_path), "1", "0")
+    ours = json.loads(capsys.readouterr().out)
+    web.measured("burning", "", "1", str(ours["cpu"]))
+    burning = json.loads(capsys.readouterr().out)
+
+    assert all(each > 0 for each in (*ours.values(), *burning.values()))
