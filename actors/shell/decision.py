@@ -199,9 +199,9 @@ class Decision:
         parts.append(Part(owner, observers, expected, self._cause, led, [rune]))
 
     def _cannot_fold(self, draft: Draft, rune: Rune, error: Exception) -> None:
-        """Blame a live actor for what it cannot fold; anything else is the author's fault."""
-        known = draft.known
-        if known is not None and draft is not self._author and not isinstance(known, PassiveEntity):
+        """Blame a live actor for what it cannot take; anything else is the author's fault."""
+        known, own = draft.known, draft is self._author or isinstance(error, CannotFold)
+        if known is not None and not own and not isinstance(known, PassiveEntity):
             raise CannotFold(draft.name, known, rune, error) from error  # type: ignore[arg-type]  # no author
 
     def _stamped(self, draft: Draft, observers: tuple[str, ...], rune: Rune) -> Rune:
@@ -253,8 +253,7 @@ class Decision:
         return runes
 
     def _follow(self) -> None:
-        """Have what comes next follow from the last rune here."""
-        if self.count:
+        if self.count:  # then what comes next follows from the last rune here
             self._cause = self._ctx.buffer.next_event + self.count - 1
 
     def _read(self, entity: str) -> object:
@@ -336,7 +335,11 @@ class Decision:
             return
         before, cause = self.count, self._cause
         self._follow()
-        due = self._cascade(draft, None)
+        try:
+            due = self._cascade(draft, None)
+        except Exception as error:
+            self._cannot_fold(draft, draft.runes[-1], error)
+            raise
         self._cause = cause
         draft.seen = draft.state
         draft.due = (draft.state, due)

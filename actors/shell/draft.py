@@ -42,11 +42,11 @@ class Author(Protocol):
 
 
 class CannotFold(Exception):
-    """An entity cannot take a rune that it observes: nothing was appended."""
+    """An entity cannot fold a rune that it observes, or decide on it: nothing was appended."""
 
     def __init__(self, name: str, entity: LiveActor, rune: Rune, error: Exception) -> None:
         """Name the entity and the rune."""
-        super().__init__(f"{name} cannot fold {kind_of(rune)}, so it was not appended: {error}")
+        super().__init__(f"{name} cannot take {kind_of(rune)}, so it was not appended: {error}")
         self.entity = entity
         self.error = error
 

@@ -43,9 +43,16 @@ SEEDS: Final = 400
 """Within so many seeds everything has happened; as a rule within a dozen that are tried first."""
 RARE: Final = frozenset({"agent.failed"})
 """What happens too seldom to be waited for here."""
-NOT_PLAYED: Final = frozenset({"turn.held_up", "turn.went_on"})
+NOT_PLAYED: Final = frozenset(
+    {
+        *("turn.held_up", "turn.went_on"),
+        *("tool.acknowledged", "agent.updated", "budget.limited"),
+    }
+)
 """What takes an agent that is asked by another and then waits for a human: no seed here comes by
-that. `tests/runefold/test_runtime_held_up.py` does, and is cut off after each append."""
+that. `tests/runefold/test_runtime_held_up.py` does, and is cut off after each append. Nor does any
+plan have a human acknowledge a call, or change an agent: `test_runtime_doubts.py` and
+`test_runtime_updates.py` do."""
 OF_APPS: Final = frozenset(
     {
         *("system.opened", "child.started", "child.ended", "child.reported"),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.model.providers.scripted import call
 from actors.public_command import Order
 from actors.session.actor import SessionActor
 from actors.session.public_commands import Pause
+from actors.tool.adapters.function import tool
 from actors.turn import runes as turns
+from actors.turn.lifecycle import CloseRound
 from runelog.lifecycle import Lifecycle
 from tests.runefold.talks import NAME, Talk, talk
 
@@ -18,6 +21,16 @@ if TYPE_CHECKING:
 
     from actors.shell.conversation import ConversationContext
     from runelog.rune import Rune
+
+LOOKED: Final[list[int]] = []
+
+
+@tool(idempotent=False)
+def look() -> str:
+    """Look."""
+    LOOKED.append(1)
+    return "seen"
+
 
 BUG: Final = "the law of this observer has a bug"
 
@@ -64,7 +77,32 @@ def test_a_rune_that_an_observer_cannot_fold_is_not_appended(
     assert context(there)._members["session"] is not first
     told = [str(record.__dict__) for record in caplog.records if record.msg == "actor_crashed"]
     assert any(f"'actor': '{NAME}/session'" in each for each in told), told
-    assert any("session cannot fold turn.completed" in each for each in told), told
+    assert any("session cannot take turn.completed" in each for each in told), told
+
+
+def test_what_an_observer_cannot_decide_at_once_is_its_own_fault(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The turn whose round would be closed by a result is named, and both begin anew."""
+    there = talk([[call("look")], "hi"], look)
+    decided, left = Lifecycle.decided, [1]
+
+    def raising(self: Any, state: Any, command: object, read: Any) -> Any:  # noqa: ANN401 -- any law's
+        if isinstance(command, CloseRound) and left[0]:
+            left[0] -= 1
+            raise ValueError(BUG)
+        return decided(self, state, command, read)
+
+    monkeypatch.setattr(Lifecycle, "decided", raising)
+    turn = there.session.send("one")
+    there.stage.advance(5)
+    told = [str(record.__dict__) for record in caplog.records if record.msg == "actor_crashed"]
+
+    assert turn.result(10).output == "hi"
+    assert left == [0]
+    assert LOOKED == [1], "the tool ran once"
+    assert len(there.runes("tool.result")) == len(there.runes("turn.tools_finished")) == 1
+    assert any("turn_1 cannot take tool.result" in each for each in told), told
 
 
 def test_an_observer_that_crashes_over_what_was_appended_costs_only_itself(
