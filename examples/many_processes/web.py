@@ -1,15 +1,14 @@
 """The web workers, as many as you like: `uvicorn web:app --workers 4`."""
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from typing import Annotated
 
 from fastapi import FastAPI, Header
 from fastapi.responses import StreamingResponse
 
 from runefold import AgentSpec, AsyncRuntime, AsyncSession, Envelope, Visibility
-from runefold.errors import Refused, UnknownConversation
 
 HELPER = AgentSpec(role="helper", model="demo")
 
@@ -25,14 +24,10 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 app = FastAPI(lifespan=lifespan)
 
 
-async def chat(name: str) -> AsyncSession:
-    """Return a chat; begin it if it is not there."""
+def chat(name: str) -> Awaitable[AsyncSession]:
+    """Return a chat, to be awaited; whichever worker is first begins it."""
     runtime: AsyncRuntime = app.state.runtime
-    with suppress(UnknownConversation):
-        return await runtime.session(name)
-    with suppress(Refused):  # another worker was first
-        return await runtime.create_session(HELPER, conversation_id=name)
-    return await runtime.session(name)
+    return runtime.session(name, create=HELPER)
 
 
 @app.put("/chats/{name}/{message_id}")
