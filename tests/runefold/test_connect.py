@@ -144,6 +144,29 @@ def test_a_turn_is_awaited_in_an_event_loop(place: Path) -> None:
     assert result.output == HELLO
 
 
+def test_a_session_is_got_updated_and_looked_into_from_another_process(place: Path) -> None:
+    """What changes its agents is checked where the log is open; what is known is read here."""
+    brief = AgentSpec(role="helper", model="demo", instructions="Be brief.")
+    with running(place, "plain"), Runtime.connect(place) as runtime:
+        session = runtime.session("conv_got", create=spec(), labels={"for": "eve"})
+        same = runtime.session("conv_got", create=spec())
+        session.send("Hi", message_id="first").result(timeout=PATIENCE)
+        with pytest.raises(Refused, match="no model 'other'"):
+            session.update_agent("helper", AgentSpec(role="helper", model="other"))
+        session.update_agent("helper", brief)
+        instructions = session.state.members[0].config.instructions
+        turn_id = same.turn("first").id
+        found = [each.id for each in runtime.sessions(labels={"for": "eve"})]
+        said = [each.text for each in session.messages()]
+        left = session.spending()
+
+    assert turn_id == "turn_1"
+    assert instructions == "Be brief."
+    assert found == ["conv_got"]
+    assert said[-2:] == ["Hi", HELLO]
+    assert left.spent.tokens
+
+
 def test_a_machine_of_an_app_is_used_by_a_client_that_has_its_kind(tmp_path: Path) -> None:
     """It begins under an id that the client makes; without its kind its commands are unknown."""
     model = Scripted([["Fetch it.", call("fetch", what="bread")]])
