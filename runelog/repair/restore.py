@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from runelog import manifest
+from runelog.codec import Codec
 from runelog.directory import garbage
 from runelog.directory.rewrite import discard
 from runelog.errors import Corrupt, Fault, LogFull, Refused
@@ -118,7 +119,7 @@ def _restore(
     progress: Callable[[int], None] | None,
 ) -> Restored:
     incoming = place.incoming
-    with Runelog.open(backup, readonly=True) as source:
+    with Runelog.open(backup, Codec(), readonly=True) as source:
         copier = Copier(source.log_directory, place, progress)
         place.prepare(*copier.run())
         here = {found.id: found.state for found in source.conversations()}

@@ -13,6 +13,7 @@ from zlib import crc32
 import msgspec
 
 from runelog import manifest
+from runelog.codec import Codec
 from runelog.directory import garbage
 from runelog.errors import (
     BadStream,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from runelog.codec import Codec
     from runelog.index.records import Head
     from runelog.lmdb.tables import Tables
     from runelog.manifest import SegmentInfo
@@ -90,7 +90,7 @@ def verify(
     """
     manifest.read_manifest(directory)
     try:
-        log = Runelog.open(directory, codec, readonly=True)
+        log = Runelog.open(directory, codec or Codec(), readonly=True)
     except OldManifest as error:
         # What it does name may be sound, and would tell nothing of the rest.
         return Report([Problem("INV-SEGMENT-CONTIGUOUS", "fatal", "MANIFEST", str(error))])
