@@ -49,7 +49,7 @@ def pasted(directory: Path, name: str) -> dict[str, Any]:
 
 def test_every_block_of_code_is_tried() -> None:
     """Here, each by its name."""
-    assert {*FILES} == {"app.py", "leave.py", "live.py"}
+    assert {*FILES} == {"app.py", "leave.py", "live.py", "scenario.py"}
     assert PAGE.count("```python") == len(FILES)
 
 
@@ -113,6 +113,17 @@ def test_a_reader_that_leaves_stops_the_turn_and_misses_nothing_when_it_is_back(
 async def _all(session: AsyncSession) -> Any:  # noqa: ANN401 -- an async generator
     async for rune in session.runes(visibility=Visibility.PUBLIC):
         yield f"id: {rune.event_id}\nevent: {rune.kind}\ndata:\n\n"
+
+
+def test_the_scenario_can_be_played_again(tmp_path: Path) -> None:
+    """As the crash kit does after a kill: the message counts once."""
+    scenario = pasted(tmp_path, "scenario.py")["scenario"]
+    for _ in range(2):
+        with Runtime.open(tmp_path / "log", providers={"demo": Scripted(["Hello!"])}) as runtime:
+            asyncio.run(in_time(scenario(runtime)))
+            turns = runtime.session("chat_1").state.stats.turns
+
+            assert turns == 1
 
 
 @pytest.mark.parametrize(("threads", "loops"), TABLE)
