@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FORMAT: Final = 2
 _OURS: Final = frozenset(
     {
-        *("MANIFEST", "LOCK", "CLEAN", "CREATING", "control"),
+        *("MANIFEST", "LOCK", "CLEAN", "CATALOG", "CREATING", "control"),
         *("segments", "blobs", "archive", "snapshots", "damaged"),
     }
 )
@@ -119,6 +119,13 @@ class Clean(msgspec.Struct, frozen=True):
     """When the directory of archives and tombstones changed last."""
 
 
+class Unchanged(msgspec.Struct, frozen=True):
+    """The catalog as it was when it was last known to be sound, and has not changed since."""
+
+    generation: int
+    digest: tuple[str, int]
+
+
 def read_manifest(directory: Path) -> Manifest:
     """Read MANIFEST, or say what is in the way."""
     if not directory.is_dir():
@@ -170,6 +177,25 @@ def write_clean(directory: Path, clean: Clean) -> None:
 def drop_clean(directory: Path) -> None:
     """Take the vouching back, durably: from now on the files change."""
     (directory / "CLEAN").unlink(missing_ok=True)
+    sync_directory(directory)
+
+
+def read_unchanged(directory: Path) -> Unchanged | None:
+    """Read what the catalog was like if it has not changed since; None if it may have."""
+    try:
+        return read_record(directory / "CATALOG", Unchanged)
+    except (FileNotFoundError, Corrupt, NewerFormat, Refused):
+        return None
+
+
+def write_unchanged(directory: Path, unchanged: Unchanged) -> None:
+    """Vouch for the catalog as it is now."""
+    write_record(directory / "CATALOG", unchanged)
+
+
+def drop_unchanged(directory: Path) -> None:
+    """Take that back, durably: from now on the catalog changes."""
+    (directory / "CATALOG").unlink(missing_ok=True)
     sync_directory(directory)
 
 

@@ -468,6 +468,7 @@ class _Home:
         self.was_open = log_directory.lookup.was_open
         self.unwritten = log_directory.segments.unwritten
         self.prepare = log_directory.next.steps
+        self.vouch = log_directory.unchanged.vouch
         self.next_segment = log_directory.next_segment
         self.announce = log_directory.reader.subscriptions.announce
         self.fail = log_directory.reader.subscriptions.fail

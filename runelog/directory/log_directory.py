@@ -20,6 +20,7 @@ from runelog.directory.known_heads import resting_heads, settle_missing, settle_
 from runelog.directory.next_segment import NextSegment
 from runelog.directory.owner import Owner
 from runelog.directory.rewrite import Birth
+from runelog.directory.unchanged import UnchangedCatalog
 from runelog.errors import Corrupt, OldManifest, ReadOnly
 from runelog.files import sync_directory
 from runelog.index import stamps
@@ -49,8 +50,9 @@ if TYPE_CHECKING:
     from runelog.manifest import Lock
     from runelog.rune import Envelope
 
-SEAL_AT_CLOSE: Final = 32 << 20
-"""A larger active segment is sealed on closing the log: the next writer need not check it first."""
+SEAL_AT_CLOSE: Final = 1 << 20
+"""A larger active segment is sealed on closing the log: an open after a kill reads what was written
+since the last close, and not what was there before."""
 
 
 class LogDirectory:
@@ -79,6 +81,7 @@ class LogDirectory:
         self.segments.metasync = not relaxed
         self.owner = Owner(self.segments, lock)
         self.next = NextSegment(self, segment_size)
+        self.unchanged = UnchangedCatalog(self)
         self.lookup = Lookup(self.segments, self._open_catalog)
         self.codec = codec.with_blobs(LayeredBlobs(self.blobs, self.archives, self.lookup.head))
         self.archives.codec = self.codec
@@ -153,13 +156,17 @@ class LogDirectory:
         return clean.active if clean is not None else None
 
     def _check_in_child(self) -> None:
-        """Check the active segment and the catalog in a child process, which may die of it."""
+        """Check the active segment and the catalog in a child process, which may die of it.
+
+        A catalog that has not changed since a digest was taken of it matches that.
+        """
         now = self.segments.manifest
         catalog = self._catalog_path(now.catalog)
-        fault, beside = check_files(
-            (self.segments.path(now.active), TABLES), (catalog, CATALOG_TABLES)
-        )
-        self._catalog_fault = now.catalog, beside
+        files = [(self.segments.path(now.active), TABLES), (catalog, CATALOG_TABLES)]
+        if self.unchanged.is_still(now.catalog, catalog):
+            del files[1]
+        fault, *beside = check_files(*files)
+        self._catalog_fault = now.catalog, beside[0] if beside else None
         if fault is None:
             self.segments.walked.add(now.active.number)
         else:
@@ -316,6 +323,7 @@ class LogDirectory:
                 raise Corrupt(msg) from error
             return self._rebuild_catalog()
         if not self.readonly:
+            catalog.before_change = self.unchanged.ends
             try:
                 self._catch_up(catalog)
             except BaseException:
@@ -366,6 +374,7 @@ class LogDirectory:
         path, old = self._catalog_path(generation), self._catalog_path(generation - 1)
         rewrite.discard(path)
         catalog = Catalog(path, create=True)
+        catalog.before_change = self.unchanged.ends
         try:
             for info in self.segments.manifest.segments[:-1]:
                 self._merge(info, catalog)
@@ -459,10 +468,11 @@ class LogDirectory:
             catalog = self.lookup.catalog.env
             env.trim()
             catalog.trim()
-            revision = self.segments.manifest.revision
+            revision, sound = self.segments.manifest.revision, catalog.digest()
+            self.unchanged.vouch_for(sound)
             manifest.write_clean(
                 self.directory,
-                Clean(env.digest(), catalog.digest(), position, revision, self.archives.changed),
+                Clean(env.digest(), sound, position, revision, self.archives.changed),
             )
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ from runelog.lmdb.environment import Environment
 from runelog.rune import State
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from runelog.lmdb.tables import Tables
@@ -87,6 +87,8 @@ class Catalog:
         self, path: Path, *, readonly: bool = False, lock: bool = True, create: bool = False
     ):
         """Open the catalog's file."""
+        self.before_change: Callable[[], None] = _nothing
+        """Called before each write."""
         self.env = Environment(
             path,
             map_size=MAP_SIZE,
@@ -266,6 +268,7 @@ class Catalog:
         return known is not None and known.state is not State.LIVE
 
     def _write(self, puts: list[_Put]) -> None:
+        self.before_change()
         self._reserve(len(puts), sum(len(key) + len(value or b"") for _, key, value in puts))
         with self.env.batch() as batch:
             for table, key, value in puts:
@@ -339,6 +342,10 @@ class Catalog:
     def close(self) -> None:
         """Unmap the catalog."""
         self.env.close()
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _by_id(view: Tables, some: Collection[bytes] | None = None) -> dict[bytes, str]:

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
             """Prepare the next segment while appends go on, a little in each step."""
             ...
 
+        def vouch(self) -> None:
+            """Have the next open know that the catalog is sound."""
+            ...
+
         def next_segment(self, need: int) -> Environment:
             """Seal the active segment and begin one with room for `need` bytes."""
             ...
@@ -389,11 +393,17 @@ class Leader:
         return self._roll_steps(self._env)
 
     def _roll_steps(self, env: Environment) -> Iterator[None]:
-        yield from self._home.prepare()
+        ahead = False
+        for _ in self._home.prepare():
+            ahead = True
+            yield
         with self._lock, self._drained():
             self._check()
             if self._env is env:
                 self._roll(0)
+        if ahead:
+            yield
+            self._home.vouch()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

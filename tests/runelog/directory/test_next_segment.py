@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from runelog.directory import next_segment, rewrite
+from runelog.directory import log_directory, next_segment, rewrite
 from runelog.errors import LogFull
-from runelog.index import catalog
+from runelog.index import catalog, check_in_child
 from runelog.index.catalog import TABLES, entries
 from runelog.repair.verify import verify
 from runelog.rune import Change, State, Work
@@ -20,9 +20,10 @@ from tests.runelog.directory.test_compaction import amounts, fill
 from tests.runelog.ledger import CODEC, SMALL, Booked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from runelog.errors import Corrupt
     from runelog.lmdb.environment import Environment
 
 A, B, C = "conv_a", "conv_b", "conv_c"
@@ -89,8 +90,9 @@ def test_a_segment_that_was_prepared_is_sealed_as_any_other(tmp_path: Path) -> N
         begin(log)
     numbers = []
     for number, _ in enumerate(ahead._arm()._roll_steps(ahead._arm()._env)):
-        numbers.append(number)
-        go_on(ahead, number)
+        if ahead.log_directory.segments.manifest.active.number == 2:
+            numbers.append(number)
+            go_on(ahead, number)
     for number in numbers:
         go_on(at_once, number)
     with at_once._arm()._lock, at_once._arm()._drained():
@@ -233,3 +235,71 @@ def test_who_begins_segments_beside_appends_is_left_to_it(
                 next(steps)
                 fill(log, A, runes=1)
         assert log.log_directory.segments.manifest.active.number == before + 1
+
+
+def walked(patch: pytest.MonkeyPatch) -> list[str]:
+    """Have noted which files a child process is given to look at."""
+    check, names = check_in_child.check_files, list[str]()
+
+    def checked(*files: tuple[Path, Sequence[str]]) -> list[Corrupt | None]:
+        names.extend(path.name for path, _ in files)
+        return check(*files)
+
+    patch.setattr(log_directory, "check_files", checked)
+    return names
+
+
+def test_a_catalog_that_has_not_changed_is_not_walked_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Since a close, or since a roll: its digest tells. In between it is walked."""
+    names, directory = walked(monkeypatch), tmp_path / "log"
+    copies = [tmp_path / name for name in ("closed", "rolling", "rolled", "archived")]
+    with opened(directory) as log:
+        fill(log, A, B)
+    with opened(directory) as log:
+        fill(log, A)
+        shutil.copytree(directory, copies[0])
+        steps = log._arm()._roll_steps(log._arm()._env)
+        next(steps)
+        next(steps)
+        shutil.copytree(directory, copies[1])
+        for _ in steps:
+            fill(log, A, runes=1)
+        shutil.copytree(directory, copies[2])
+        log.archive(B)
+        shutil.copytree(directory, copies[3])
+        there = amounts(log, A)
+    found = []
+    for copy in copies:
+        names.clear()
+        with opened(copy) as log:
+            found.append("catalog.0.mdb" in names)
+            assert amounts(log, B) == [1, 2, 3]
+            assert amounts(log, A) == there[: len(amounts(log, A))]
+
+    assert found == [False, True, False, True]
+
+
+def test_a_catalog_that_does_not_match_its_digest_is_walked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And made anew if it is damaged, whatever vouched for it."""
+    names, directory, copy = walked(monkeypatch), tmp_path / "log", tmp_path / "copy"
+    with opened(directory) as log:
+        fill(log, A, B)
+        log.roll()
+    with opened(directory) as log:
+        fill(log, A)
+        shutil.copytree(directory, copy)
+    catalog_file = copy / "catalog.0.mdb"
+    data = bytearray(catalog_file.read_bytes())
+    for at in range(8_192, len(data), 64):
+        data[at] ^= 0xFF
+    catalog_file.write_bytes(data)
+    with opened(copy) as log:
+        assert amounts(log, A) == [1, 2, 3] * 2
+        assert amounts(log, B) == [1, 2, 3]
+
+    assert "catalog.0.mdb" in names
+    assert verify(copy).problems == []
