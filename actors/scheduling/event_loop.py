@@ -66,6 +66,10 @@ class TimedSteps(Coroutine[Any, Any, None]):
         """End it where it is."""
         self._inner.close()
 
+    def __del__(self) -> None:
+        """End it if it is dropped before it began: the process was killed by hand."""
+        self._inner.close()
+
     def _took(self, seconds: float) -> None:
         if seconds >= SLOW:
             log.warning("event_loop_blocked", by=self._name, seconds=round(seconds, 3))

@@ -15,6 +15,7 @@ from actors.model import lifecycle as model_law
 from actors.model.performer import ModelCalls
 from actors.model.runes import CRASH
 from actors.redaction.flow import Flow
+from actors.scheduling.event_loop import AsyncJob
 from actors.session import lifecycle as session_law
 from actors.session import members, queue
 from actors.session.actor import SessionActor
@@ -53,6 +54,11 @@ def forgotten_due(patch: pytest.MonkeyPatch) -> None:
     """Do not look what is due after a replay."""
     wake = Shell.wake
     _all(patch, "wake", lambda self: None if self.replayed else wake(self))
+
+
+def read_on(patch: pytest.MonkeyPatch) -> None:
+    """Let what is read on the event loop go on, whoever wants it cancelled."""
+    patch.setattr(AsyncJob, "_cancel", lambda _self: None)
 
 
 def effect_before_append(patch: pytest.MonkeyPatch) -> None:
@@ -319,6 +325,7 @@ def cancelled_while_it_runs(patch: pytest.MonkeyPatch) -> None:
 
 COMMON: Final[tuple[Plant, ...]] = (
     forgotten_due,
+    read_on,
     effect_before_append,
     double_settle,
     unobserved_charges,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LIKELY: Final = {
+    "read_on": (107, 119),
     "approval_applied_twice": (42,),
     "denied_and_run": (10, 6),
     "stopped_by_nobody": (26,),

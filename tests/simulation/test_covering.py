@@ -16,9 +16,10 @@ from actors.shell.shell import Shell
 from actors.shell.signals import WAKE
 from actors.tool.runes import Result
 from actors.turn import actor as turns
+from actors.turn.runes import Interrupted
 from runefold.testing.simulation import simulate
 from runefold.testing.simulation.plan.drawing import draw
-from runefold.testing.simulation.simulation import Simulation
+from runefold.testing.simulation.simulation import Outcome, Simulation
 from runefold.testing.simulation.simulation_scheduler import SimulationScheduler
 from runefold.testing.simulation.world.disk import Disk
 from runelog.errors import LogFailed, LogFull, RunefoldError
@@ -73,6 +74,10 @@ SITUATIONS: Final = frozenset(
         "a conversation that is waking, and not awake yet, is told something",
         "a power cut while a conversation is waking",
         "an append to a segment that is rolling",
+        "an answer that is read on the event loop",
+        "an answer on the event loop that is cancelled",
+        "a turn that is interrupted while an answer is read on the event loop",
+        "a power cut while an answer is read on the event loop",
         "a power cut while a segment is rolling",
         "a segment that is not begun",
         "a snapshot that is believed",
@@ -103,6 +108,9 @@ class Counted(Simulation):
         match envelope.payload:
             case InputAccepted(mode="steer"):
                 self.seen["a message that steers"] += 1
+            case Interrupted() if self.truth.streaming:
+                during = "a turn that is interrupted while an answer is read on the event loop"
+                self.seen[during] += 1
             case Result(status="unknown"):
                 self.seen["a call whose outcome nobody knows"] += 1
             case Result(status="timeout"):
@@ -120,9 +128,18 @@ class Counted(Simulation):
     def _open(self) -> None:
         cut = self.disk.is_cut and not self.disk.has_failed
         self.seen["a power cut"] += cut
+        loop = "a power cut while an answer is read on the event loop"
+        self.seen[loop] += cut and bool(self.truth.streaming)
         self.seen["a power cut while a segment is rolling"] += cut and self.disk.is_rolling
         self.seen["an end in order"] += self.reopens
         super()._open()
+
+    def run(self) -> Outcome:
+        """Count what became of streams on the event loop."""
+        outcome = super().run()
+        self.seen["an answer that is read on the event loop"] += self.truth.streams
+        self.seen["an answer on the event loop that is cancelled"] += self.truth.cancelled
+        return outcome
 
     def _spoil_snapshots(self) -> None:
         before = [file.stat().st_size for file in self.disk.snapshot_files()]

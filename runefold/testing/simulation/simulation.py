@@ -27,7 +27,7 @@ from runefold.testing.simulation.simulation_scheduler import SimClock, Simulatio
 from runefold.testing.simulation.world.disk import Disk
 from runefold.testing.simulation.world.faults import FaultInjector
 from runefold.testing.simulation.world.machines import AppModel, AppTool, app_named
-from runefold.testing.simulation.world.models import KEY, Model
+from runefold.testing.simulation.world.models import KEY, AsyncModel, Model
 from runefold.testing.simulation.world.tools import MODEL, Hang, tools
 from runefold.testing.simulation.world.users import Users
 from runefold.testing.stage import PowerCut, SeededChance
@@ -195,6 +195,7 @@ class Simulation:
                 self._spoil_snapshots()
             self.disk.mend()
             self.truth.at_work.clear()
+            self.truth.streaming.clear()
             self.truth.done.clear()
             # No process comes back in the very moment in which the one before it went.
             self.clock = SimClock(self.clock.now() + 1, self)
@@ -235,12 +236,13 @@ class Simulation:
         """Open a runtime on what is on disk, with the files of its views in a directory."""
         self.lacks_something = self.forgotten is not None
         every = self.world.snapshot_every
+        model = AsyncModel(self) if self.world.asynchronous else Model(self)
         own = [AppTool(number, tool, self) for number, tool in enumerate(self.app.tools)]
         return Runtime(
             self.disk,
             kinds=self.app.kinds,
             tools=[*tools(self.world, self, self.forgotten), *own],
-            providers={MODEL: Model(self), **dict.fromkeys(self.app.models, AppModel(self))},
+            providers={MODEL: model, **dict.fromkeys(self.app.models, AppModel(self))},
             policy=Policy(mode=self.world.mode),
             redact=[KEY],
             clock=self.clock,

@@ -131,6 +131,8 @@ class Ending:
                 break
         for line in self._left():
             self._complain("comes to its end", line)
+        for call_id in self._truth.streaming.values():
+            self._complain("streams are closed", f"{call_id} has ended, and is read all the same")
         for name, _ in self._sessions():
             self._check_index(name)
         if (SYSTEM, self._sim.kinds.root(SYSTEM).prefix) in self._sim.checker.folds:

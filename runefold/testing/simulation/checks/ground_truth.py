@@ -41,6 +41,19 @@ class GroundTruth:
         self.finished: set[tuple[str, str]] = set()
         """The model calls that said everything."""
 
+        self.streaming: dict[int, str] = {}
+        """The model calls whose streams are read on the event loop, in this life of the process."""
+        self.streams = 0
+        """How many were begun there."""
+        self.cancelled = 0
+        """How many of them were cancelled."""
+
+    def begin_stream(self, call_id: str) -> int:
+        """Note that a stream is read on the event loop; return its number."""
+        self.streams += 1
+        self.streaming[self.streams] = call_id
+        return self.streams
+
     def complain(self, rule: str, message: str) -> None:
         """Note that a rule was broken."""
         self.wrong.append(Wrong(rule, message))

@@ -117,6 +117,7 @@ def _draw(seed: int) -> Plan:
             world,
             snapshot_every=more.choice((0, 0, 1, 1, 3, 10)),
             stalls=more.choice((0, 0, 0, 5, 30)),
+            asynchronous=_PlanRandom(f"event loop of {seed}").sometimes(4),
         ),
         acts=more.themed(acts) if more.sometimes(2) else acts,
         disorder=disorder,

@@ -141,6 +141,8 @@ class World(msgspec.Struct, frozen=True, omit_defaults=True):
     """The app whose machines are played, as `package.module:name`; empty for none."""
     app_tools: tuple[ToolPlan, ...] = (ToolPlan(),)
     """How the tools of the app go, over and over; their names and parameters are the app's."""
+    asynchronous: bool = False
+    """Whether the model's answers are read on the event loop."""
     stalls: int = 0
     """How many steps apart, at least, the next alarm rings though others could take a step."""
 

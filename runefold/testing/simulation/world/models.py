@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -9,7 +10,7 @@ from actors.model.provider import Done, Failure, Pause, Text, ToolCall, Used
 from actors.redaction.redactor import mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Generator, Iterator
 
     from actors.model.provider import Event, Request
     from runefold.testing.simulation.checks.ground_truth import GroundTruth
@@ -57,7 +58,7 @@ class Model:
         """Belong to a world."""
         self._context = context
 
-    def stream(self, request: Request) -> Iterator[Event]:
+    def stream(self, request: Request) -> Generator[Event, None, None]:
         """Yield the answer as it comes."""
         context = self._context
         call = request.call_id
@@ -148,6 +149,38 @@ class Model:
             case _:
                 pass
         return ToolCall(tool_name(at), json.dumps(arguments))
+
+
+class AsyncModel:
+    """The same model, read on the event loop; what is done with its stream is noted."""
+
+    def __init__(self, context: ModelContext) -> None:
+        """Belong to a world."""
+        self._context = context
+        self._model = Model(context)
+
+    async def stream(self, request: Request) -> AsyncIterator[Event]:
+        """Yield the answer as it comes, each event in a step of its own."""
+        truth = self._context.truth
+        number = truth.begin_stream(request.call_id)
+        answer = self._model.stream(request)
+        try:
+            while True:
+                await asyncio.sleep(0)
+                if request.cancelled():
+                    # Nobody takes what it would say now; it is about to be cancelled.
+                    await asyncio.sleep(FOR_EVER)
+                # What is noted as said is given away in the same step.
+                event = next(answer, None)
+                if event is None:
+                    return
+                yield event
+        except asyncio.CancelledError:
+            truth.cancelled += 1
+            raise
+        finally:
+            answer.close()
+            truth.streaming.pop(number, None)
 
 
 class PlannedFailure(Exception):
