@@ -271,7 +271,7 @@ class Stream:
             outcome = outcome or self._cut_off()
         except BaseException as error:
             if asyncio._get_running_loop() is None:  # noqa: SLF001 -- the public one raises
-                # Dropped with its loop, as when a process is killed by hand: nobody is left to tell.
+                # Dropped with its loop, as when a process is killed by hand: none is left to tell.
                 return
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():

@@ -24,7 +24,7 @@ LIKELY: Final = {
     "crashes_for_nothing": (5,),
     "all_calls_at_once": (36,),
     "nothing_held_back": (10, 148),
-    "whatever can happen": (80, 21, 26, 48, 49, 2, 4, 10, 18, 25, 81, 123),
+    "whatever can happen": (80, 21, 26, 48, 49, 2, 4, 10, 18, 25, 81, 123, 107, 45, 99, 78),
     "every phase of an app's machines": (30, 6, 82, 51),
     "TIMELESS": (8,),
 }
