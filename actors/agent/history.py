@@ -48,7 +48,7 @@ KINDS: Final = frozenset(map(kind_of, RUNES | _BESIDE))
 """Their kinds; the words of models are beside them in the log."""
 
 
-HISTORY_VERSION: Final = 1
+HISTORY_VERSION: Final = 2
 """Raised when the same runes make other messages than before: model calls name it."""
 
 
@@ -73,7 +73,9 @@ class History:
                 self._add(Message("user", said))
                 self._answered = False
             case model.Completed(model_call_id=call, calls=calls):
-                asked = tuple(Asked(c.call_id, c.tool_name, c.arguments, c.raw) for c in calls)
+                asked = tuple(
+                    Asked(c.call_id, c.tool_name, c.arguments, c.raw, c.provider_id) for c in calls
+                )
                 self._said = Message("assistant", text(call), asked)
                 if not asked:
                     self._add(self._said)

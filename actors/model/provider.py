@@ -27,6 +27,8 @@ class ToolCall(msgspec.Struct, frozen=True):
     name: str
     arguments: str = "{}"
     """JSON, if the model did as it was told."""
+    id: str = ""
+    """What the provider calls it, if it does: kept beside the id that it has here."""
 
 
 class Used(msgspec.Struct, frozen=True):
@@ -85,6 +87,8 @@ class Asked(msgspec.Struct, frozen=True):
     name: str
     arguments: dict[str, Any] = {}
     raw: str = ""
+    provider_id: str = ""
+    """What the provider called it that asked for it; empty if it had no name for it."""
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -22,6 +22,8 @@ class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     arguments: dict[str, Any] = {}
     raw: str = ""
     """The arguments as the model wrote them, where they could not be read."""
+    provider_id: str = ""
+    """What its provider calls it."""
 
 
 class Called(Reserves, frozen=True, tag="model.called"):

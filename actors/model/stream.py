@@ -324,7 +324,7 @@ class Stream:
         match event:
             case Text(str(text)):
                 return self._say(text)
-            case ToolCall(str(), str()):
+            case ToolCall(str(), str(), str()):
                 self._calls.append(asked(self._chance.id(PREFIX), event, self._redactor))
                 self._asked_length += len(event.name) + len(event.arguments)
                 if len(self._calls) >= MAX_CALLS:
@@ -401,17 +401,19 @@ def asked(call_id: str, event: ToolCall, redactor: Redactor = DEFAULT) -> AskedC
     # What lies beyond is looked at as well, or a secret could be cut in two.
     raw = clean(event.arguments[: MAX_INLINE + MOST_HELD])
     kept = redactor.text(raw)[:MAX_INLINE]
+    theirs = redactor.text(clean(event.id[: MAX_NAME + MOST_HELD]))[:MAX_NAME]
+    unread = AskedCall(call_id, name, raw=kept, provider_id=theirs)
     try:
         if len(event.arguments) > MAX_INLINE or _depth(raw) > MAX_NESTED:
-            return AskedCall(call_id, name, raw=kept)
+            return unread
         found = msgspec.json.decode(raw or "{}")
         # Numbers may be larger than what can be stored.
         msgspec.msgpack.encode(found)
     except (msgspec.DecodeError, UnicodeError, OverflowError, RecursionError):
-        return AskedCall(call_id, name, raw=kept)
+        return unread
     if not isinstance(found, dict):
-        return AskedCall(call_id, name, raw=kept)
-    return AskedCall(call_id, name, redactor.value(found))
+        return unread
+    return AskedCall(call_id, name, redactor.value(found), provider_id=theirs)
 
 
 def _depth(text: str) -> int:

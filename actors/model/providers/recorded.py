@@ -70,7 +70,7 @@ def _events(rune: Rune) -> Iterator[Event]:
         case Completed(calls=calls, usage=usage, stop_reason=reason):
             for asked in calls:
                 arguments = asked.raw or msgspec.json.encode(asked.arguments).decode()
-                yield ToolCall(asked.tool_name, arguments)
+                yield ToolCall(asked.tool_name, arguments, asked.provider_id)
             if usage is not None:
                 yield Used(output_tokens=usage.tokens, cost=usage.cost / COST)
             yield Done(reason or "stop")

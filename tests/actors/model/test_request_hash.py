@@ -9,7 +9,7 @@ import pytest
 
 from actors.agent.history import HISTORY_VERSION
 from actors.model import runes as model
-from actors.model.provider import Asked, Message, Request
+from actors.model.provider import Asked, Message, Request, ToolCall
 from actors.model.providers.scripted import Scripted, call
 from actors.model.request_hash import SETTINGS, MessagesHash, request_hash
 from actors.tool.adapters.function import tool
@@ -100,6 +100,31 @@ def test_messages_that_are_added_later_are_hashed_like_all_at_once() -> None:
 def look(at: str) -> str:
     """Look at something."""
     return f"{at} is there"
+
+
+def test_what_a_provider_calls_a_call_is_kept_beside_our_id() -> None:
+    """It is in the log and in every later request, also where that is read from the log anew."""
+    sent: list[Request] = []
+    key = "sk-proj-" + "a1B2" * 12
+
+    def reply(request: Request) -> Any:  # noqa: ANN401 -- a reply
+        sent.append(request)
+        asks = [ToolCall("look", '{"at": "a"}', "toolu_01"), ToolCall("look", "{", key)]
+        return asks if len(sent) == 1 else ["done"]
+
+    there = talk(Scripted(reply), look)
+    there.session.send("go").result(10)
+    there.stage.reopen()
+    there.stage.runtime.session(there.session.id).send("and now?").result(10)
+    first = there.runes("model.completed")[0]
+    calls = [[each.calls for each in request.messages if each.calls] for request in sent[1:]]
+
+    assert isinstance(first, model.Completed)
+    assert first.calls[0].provider_id == "toolu_01" != first.calls[0].call_id
+    assert key not in first.calls[1].provider_id != ""
+    assert [[asked.provider_id for asked in each] for [each] in calls] == [
+        [asked.provider_id for asked in first.calls]
+    ] * 2
 
 
 def test_a_model_call_keeps_the_hash_of_what_its_provider_was_sent() -> None:
