@@ -20,7 +20,7 @@ from actors.session.members import named
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.tool.public_commands import Acknowledge, Answer, Approve, Deny
 from runefold import checks
-from runefold.observe.agents import Agent, agent_of
+from runefold.observe.agents import Agent, agents_of
 from runefold.observe.following import Following
 from runefold.sessions import SessionHandle
 from runefold.turns import TurnHandle
@@ -187,8 +187,8 @@ class AsyncSession(SessionHandle):
     @property
     async def agents(self) -> list[Agent]:
         """The agents that live, in the order they came."""
-        state = await self.state
-        return [agent_of(each, state) for each in state.members]
+        core, state = self._core, await self.state
+        return await core.read(lambda: agents_of(core.log, self.id, state))
 
     async def spawn(
         self, spec: AgentSpec, *, parent: str | None = None, agent_id: str | None = None

@@ -12,7 +12,7 @@ from actors.session import public_commands as orders
 from actors.session.members import named
 from actors.session.public_commands import Interrupt, Replenish, Send, Suspend, Unsuspend
 from actors.tool.public_commands import Acknowledge, Answer, Approve, Deny
-from runefold.observe.agents import Agent, agent_of
+from runefold.observe.agents import Agent, agents_of
 from runefold.observe.following import Following
 from runefold.turns import Turn
 
@@ -181,8 +181,8 @@ class Session(SessionHandle):
     @property
     def agents(self) -> list[Agent]:
         """The agents that live, in the order they came."""
-        state = self.state
-        return [agent_of(each, state) for each in state.members]
+        core, state = self._core, self.state
+        return run(core.read(lambda: agents_of(core.log, self.id, state)))
 
     def spawn(
         self, spec: AgentSpec, *, parent: str | None = None, agent_id: str | None = None

@@ -21,7 +21,7 @@ class Text(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class ToolCall(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """A tool that the model asks for, its arguments as it wrote them."""
 
     name: str

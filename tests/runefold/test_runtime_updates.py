@@ -196,6 +196,7 @@ def test_a_team_comes_in_one_append() -> None:
         ("billing", "clerk", False),
         ("research", "research", False),
     ]
+    assert {each.spending and each.spending.spent.tokens for each in session.agents} == {0}
     births = [rune.event_id for rune in session.runes(kinds={"agent.spawning"})]
     assert births == [3, 5, 7]
     other = Stage(providers={"demo": Scripted(["Hi"])})
