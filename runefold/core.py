@@ -97,7 +97,7 @@ class Core(Commander):
         if isinstance(self.edge, AsyncEdge):
             return self
         if self._awaiting is None:
-            self._awaiting = self.on(AsyncEdge(self.scheduler))
+            self._awaiting = self.on(AsyncEdge(self.scheduler, self.watch))
         return self._awaiting
 
     def on(self, edge: Edge) -> Self:

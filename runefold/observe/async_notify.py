@@ -292,50 +292,50 @@ async def aside(scheduler: Scheduler, name: str, call: Callable[[], T]) -> T:
     try:
         scheduler.work(name, steps())
     except Overloaded:
-        return call()
+        return await asyncio.to_thread(call)
     return await done
 
 
 class AsyncEdge:
     """Waits as tasks of event loops: no task holds its loop up, or a thread while it waits."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, watch: Watch) -> None:
         """Begin without a task that waits."""
         self._scheduler = scheduler
-        self._deliveries: Deliveries | None = None
+        self._watch = watch
+        self._driving: dict[asyncio.Event, Exception | None] = {}
+        """What tasks wait for that drive a scheduler by hand."""
+        self._polled = False
 
     def check(self) -> None:
         """Raise in a forked child."""
         self._scheduler.check_may_wait()
 
     async def wait(self, awaited: Awaited, timeout: float | None) -> bool:
-        """Wait for what an actor will answer; return True if it came in time."""
+        """Wait for what an actor will answer; return True if it came in time.
+
+        To wake a loop costs a write to a pipe, and a fight for the interpreter: all that is
+        answered behind one commit, or while the loop is busy, wakes it once.
+        """
         if not isinstance(awaited, Answer):
             # Rare, such as a session that falls asleep as it is asked.
             return await self.read(lambda: self._scheduler.wait(awaited, timeout))
         if awaited.is_there():
             return True
-        arrived, deliveries = asyncio.Event(), self._deliveries_here()
+        arrived, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def come() -> None:
-            deliveries.put(arrived.set)
+            self._watch.wake(loop, arrived)
 
         awaited.then(come)
         try:
             async with asyncio.timeout(timeout):
-                await deliveries.arrival(arrived)
+                await (arrived.wait() if self._scheduler.goes_on else self._driven(arrived))
         except TimeoutError:
             return awaited.is_there()
         finally:
             awaited.forget(come)
         return True
-
-    def _deliveries_here(self) -> Deliveries:
-        """Return what delivers to the loop that runs here: to the same one, as a rule."""
-        found, loop = self._deliveries, asyncio.get_running_loop()
-        if found is None or found.loop is not loop:
-            found = self._deliveries = Deliveries(loop, self._scheduler)
-        return found
 
     async def read(self, call: Callable[[], T]) -> T:
         """Read from the log on a thread of the runtime; return what `call` returns."""
@@ -343,63 +343,30 @@ class AsyncEdge:
             return call()  # by hand there is one thread only
         return await aside(self._scheduler, "read", call)
 
+    # -- by hand ------------------------------------------------------------------------------
 
-class Deliveries:
-    """What actors answered to the tasks of one event loop: handed over together.
-
-    To wake a loop costs a write to a pipe, and a fight for the interpreter. All that is answered
-    behind one commit, or while the loop is busy, is one wake-up.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, scheduler: Scheduler) -> None:
-        """Deliver to this loop."""
-        self.loop = loop
-        self._scheduler = scheduler
-        self._calls: deque[Callable[[], object]] = deque()
-        self._rung = False
-        self._polled = False
-        self._waiting: dict[asyncio.Event, Exception | None] = {}
-
-    def put(self, call: Callable[[], object]) -> None:
-        """Have this called on the loop, soon; from any thread."""
-        self._calls.append(call)
-        if not self._rung:
-            self._rung = True
-            # No task waits in a loop that is closed.
-            with contextlib.suppress(RuntimeError):
-                self.loop.call_soon_threadsafe(self._deliver)
-
-    def _deliver(self) -> None:
-        # Before the calls: what comes from now on rings again.
-        self._rung = False
-        while self._calls:
-            self._calls.popleft()()
-
-    async def arrival(self, arrived: asyncio.Event) -> None:
-        """Wait until this is set; raise if a scheduler that is driven by hand has nothing left."""
-        if self._scheduler.goes_on:
-            await arrived.wait()
-            return
+    async def _driven(self, arrived: asyncio.Event) -> None:
+        """Wait, and have the scheduler go on meanwhile; raise if it has nothing left to do."""
         if not self._polled:
             self._polled = True
             self._scheduler.keep_polling(self)
-        self._waiting[arrived] = None
+        self._driving[arrived] = None
         try:
             await arrived.wait()
         finally:
-            failure = self._waiting.pop(arrived)
+            failure = self._driving.pop(arrived)
         if failure is not None:
             raise failure
 
     def poll(self, *, wait: bool) -> bool:
-        """Return False if no task waits; what comes rings by itself."""
+        """Return False if no task waits; what comes wakes the loop by itself."""
         del wait
-        self._polled = bool(self._waiting)
+        self._polled = bool(self._driving)
         return self._polled
 
     def fail(self, failure: Exception) -> None:
         """Raise this in all tasks that wait."""
         self._polled = False
-        for arrived in self._waiting:
-            self._waiting[arrived] = failure
+        for arrived in self._driving:
+            self._driving[arrived] = failure
             arrived.set()
