@@ -25,6 +25,7 @@ from runelog.errors import Closed, Fault, Forked, LogFull, ReadOnly, Refused, Ru
 from runelog.files import path_of, sound_disk
 from runelog.transfer.backup import back_up
 from runelog.writer.commit import Writer
+from runelog.writer.segment_writer import Behind
 
 if TYPE_CHECKING:
     import os
@@ -463,8 +464,9 @@ class _Home:
     """What the writer needs of its log."""
 
     def __init__(self, log_directory: LogDirectory) -> None:
-        self.behind: set[str] = set()
+        self.behind = Behind()
         self._lookup = log_directory.lookup
+        self.version = log_directory.lookup.version
         self.was_open = log_directory.lookup.was_open
         self.unwritten = log_directory.segments.unwritten
         self.prepare = log_directory.next.steps
@@ -477,12 +479,9 @@ class _Home:
 
     def head(self, conversation: str) -> Head | None:
         """Return what is known of a conversation."""
-        return self._lookup.head(conversation, frames=conversation in self.behind)
+        return self._lookup.head(conversation, frames=conversation in self.behind.conversations)
 
     def active_head(self, conversation: str) -> tuple[int, Head] | None:
         """Return number and head of a conversation in the active segment."""
-        return self._lookup.active_head(conversation, frames=conversation in self.behind)
-
-    def version(self, conversation: str, entity: str) -> int:
-        """Return how many committed runes an entity's stream holds."""
-        return self._lookup.version(conversation, entity, frames=conversation in self.behind)
+        frames = conversation in self.behind.conversations
+        return self._lookup.active_head(conversation, frames=frames)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from runelog.index.frame_streams import Seen
     from runelog.index.records import Head
     from runelog.rune import Change
+    from runelog.writer.segment_writer import Behind
 
 MAX_CONVERSATIONS: Final = 2_048
 """At most this many conversations are cached; others are looked up in the index."""
@@ -27,8 +28,17 @@ _LIVE: Final = State.LIVE
 class Index(EarlierSegments, Protocol):
     """What is committed."""
 
+    behind: Behind
+
     def head(self, conversation: str) -> Head | None:
         """Return what is known of a conversation."""
+        ...
+
+    def version(self, conversation: str, entity: str, *, frames: bool = True) -> int:
+        """Return how many committed runes an entity's stream holds.
+
+        The active segment's `frames` are not followed for what is certainly in its tables.
+        """
         ...
 
 
@@ -49,13 +59,20 @@ class AppendCache:
             self._cache.move_to_end(conversation)
             if cached.rests:
                 cached.resume(self._index.head(conversation))
+                self._begin(cached)
         else:
             record = self._index.head(conversation)
             cached = self._cache[conversation] = CachedConversation(conversation, record)
+            self._begin(cached)
             self._clear()
         if cached.record is not None and cached.record.state is not _LIVE:
             check_live(cached.id, cached.record.state)
         return cached
+
+    def _begin(self, cached: CachedConversation) -> None:
+        behind = self._index.behind
+        # Of what came behind the tables before, nothing is cached.
+        cached.since = behind.generation + (cached.id in behind.conversations)
 
     def head(self, conversation: str | None) -> int | None:
         """Return the last event of a conversation if it is on disk, None if the index has to tell.
@@ -101,7 +118,10 @@ class AppendCache:
         self._streams += 1
         if self._streams > MAX_STREAMS:
             self._forget_oldest(cached)
-        version = 0 if cached.is_new(entity) else self._index.version(cached.id, entity)
+        version = 0
+        if not cached.is_new(entity):
+            frames = self._index.behind.generation < cached.since
+            version = self._index.version(cached.id, entity, frames=frames)
         cached.versions[entity] = version
         return version
 

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     class Home(Index, Protocol):
         """What the writer needs of the log it writes for."""
 
-        behind: set[str]
-        """Conversations of which the tables of the active segment's index lack anything."""
-
         def unwritten(self) -> UnwrittenIndex:
             """Return what the tables of the active segment's index do not hold."""
             ...
@@ -227,9 +224,10 @@ class Leader:
             self._committed = items[-1].position + len(items[-1].bodies) - 1
             self._segment.committed(items)
             self._home.announce(self._committed, items)
+        generation = self._segment.behind.generation
         for item in items:
             item.finish()
-            item.cached.finished()
+            item.cached.finished(generation)
         self._crowd = self._queue.served(items)
 
     def _fail(self, failure: Exception, items: list[PendingAppend]) -> None:

@@ -7,6 +7,7 @@ are told from them, see `follow`.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from runelog.errors import Closed, Fenced, LogFailed
@@ -21,7 +22,7 @@ from runelog.lmdb.environment import MapFull
 from runelog.writer.commit_queue import PAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from runelog.index.notes import WorkNote
     from runelog.lmdb.environment import Batch, Environment
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from runelog.writer.commit_queue import PendingAppend, Work
 
 MAX_ENTITIES: Final = 64
-"""Of about this many streams of a conversation the versions are cached, for most come to their end.
-"""
+"""Of about this many streams of a conversation the versions are cached, beside those that the
+tables of the index do not know of yet: most streams come to their end."""
 MAX_RUNES: Final = 2_048
 MAX_BYTES: Final = 1 << 20
 """About so many runes, and so many bytes of them, are told by frames only, at most."""
@@ -66,10 +67,29 @@ class ActiveSegment(NamedTuple):
     """Of that rune; 0 if there is none."""
 
 
+class Behind:
+    """What the tables of the active segment's index lack: something of these conversations."""
+
+    def __init__(self, conversations: Iterable[str] = ()) -> None:
+        """Begin with what they lack now."""
+        self.conversations = set(conversations)
+        self.generation = next(_generations)
+        """It is another one each time that they lack nothing, and a higher one."""
+
+    def clear(self) -> None:
+        """Note that they lack nothing."""
+        self.conversations.clear()
+        self.generation = next(_generations)
+
+
+_generations = itertools.count()
+
+
 class CachedConversation:
     """What the writer caches of a conversation it appends to."""
 
     __slots__ = (
+        "aged",
         "complete",
         "head",
         "here",
@@ -81,6 +101,7 @@ class CachedConversation:
         "rests",
         "seed",
         "seen",
+        "since",
         "versions",
     )
 
@@ -100,6 +121,11 @@ class CachedConversation:
         """The streams that were in `older` before."""
         self.complete = record is None
         """Whether these three have every stream there is: then another one is new."""
+        self.aged = -1
+        """In which generation of the index versions were dropped last."""
+        self.since = 0
+        """From which generation on the tables of the index know of each stream that is not in
+        `versions` or `older`."""
         self.pending = 0
         self.resume(record)
 
@@ -116,10 +142,14 @@ class CachedConversation:
         self.number = None
         self.here.clear()
 
-    def finished(self) -> None:
-        """Note that one append is on disk, and shrink the cache if it is too large."""
+    def finished(self, generation: int) -> None:
+        """Note that one append is on disk, and shrink the cache if it is too large.
+
+        What is dropped must be in the tables of the index: what has a rune behind them stays.
+        """
         self.pending -= 1
-        if not self.pending and len(self.versions) > MAX_ENTITIES // 2:
+        if len(self.versions) > MAX_ENTITIES // 2 and generation != self.aged and not self.pending:
+            self.aged = generation
             self._age()
 
     def rest(self) -> None:
@@ -252,8 +282,7 @@ class SegmentWriter:
         self._known = known
         self._told: list[Told] = []
         """What the tables lack beside `known`."""
-        self.behind = {place.record.id for place in known.places.values()}
-        """The conversations of which the tables lack anything."""
+        self.behind = Behind(place.record.id for place in known.places.values())
         self._runes, self._size, self._entries = known.runes, known.size, known.entries
         """How much they lack."""
         self._frames = Frames(past, self._numbers)
@@ -297,7 +326,7 @@ class SegmentWriter:
         self._end, self._numbers = frames.entries[-1][0], frames.numbers
         self._told += frames.told
         for item in items:
-            self.behind.add(item.cached.id)
+            self.behind.conversations.add(item.cached.id)
             self._runes += len(item.bodies)
             self._size += item.size
             self._entries += item.entries

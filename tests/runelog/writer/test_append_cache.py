@@ -9,6 +9,7 @@ import pytest
 
 from runelog.codec import Codec
 from runelog.errors import WrongVersion
+from runelog.index.follow import Trail
 from runelog.reader import segments
 from runelog.rune import Change, Gap, Rune
 from runelog.store import Runelog
@@ -47,11 +48,13 @@ def test_conversations_that_are_not_kept_in_mind_are_looked_up(
             log.append("conv_a", said("note_1", 2))
 
 
+@pytest.mark.parametrize("most", [1, 4, 7, 2_048])
 def test_streams_that_are_not_kept_in_mind_are_looked_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """A conversation of very many entities still knows the version of each."""
     monkeypatch.setattr(segment_writer, "MAX_ENTITIES", 3)
+    monkeypatch.setattr(segment_writer, "MAX_RUNES", most)
     names = [f"note_{number}" for number in range(10)]
     with Runelog.open(tmp_path, Codec([Said])) as log:
         for turn in range(3):
@@ -103,9 +106,9 @@ def asked_for(log: Runelog) -> Iterator[list[str]]:
     index = writer._cache._index
     known = index.version
 
-    def version(conversation: str, entity: str) -> int:
+    def version(conversation: str, entity: str, *, frames: bool) -> int:
         asked.append(entity)
-        return known(conversation, entity)
+        return known(conversation, entity, frames=frames)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index, "version", version)
@@ -124,14 +127,36 @@ def test_a_long_conversation_is_not_looked_up_again_and_again(tmp_path: Path) ->
     assert len(asked) < 300
 
 
-def test_streams_that_ended_do_not_stay_in_mind(tmp_path: Path) -> None:
-    """However many there were, only the last few are cached."""
+@pytest.mark.parametrize("most", [50, 2_048])
+def test_an_append_reads_no_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """What it must know is cached or in tables, though most streams are of long ago, or new."""
+    monkeypatch.setattr(segment_writer, "MAX_RUNES", most)
+    with Runelog.open(tmp_path, Codec([Said])) as log:
+        log.append("conv_a", said("note_0", 0))
+        with monkeypatch.context() as patch, asked_for(log) as asked:
+            patch.setattr(Trail, "take", None)
+            for number in range(1, 1_500):
+                name = f"conv_{number % 40}" if number % 4 else "conv_a"
+                log.append(name, [*said(f"note_{number}", 0), *said("boss", None)])
+            for number in range(4, 400, 4):
+                log.append("conv_a", said(f"note_{number}", 1))
+
+    assert (len(asked) > 50) == (most == 50)
+
+
+def test_streams_that_ended_do_not_stay_in_mind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there were, only those are cached that the tables of the index lack."""
+    monkeypatch.setattr(segment_writer, "MAX_RUNES", 20)
     with Runelog.open(tmp_path, Codec([Said])) as log:
         for number in range(500):
             log.append("conv_a", said(f"note_{number}", 0))
         cached = desk_of(log, "conv_a")
 
-        assert len(cached.versions) <= 64
+        assert len(cached.versions) + len(cached.older) <= 2 * 64
         assert len(cached.here) <= 64
 
 
