@@ -29,6 +29,7 @@ PUBLIC = {
     "Gap",
     "HandOver",
     "Happened",
+    "InDoubt",
     "Isolation",
     "Limits",
     "Policy",
