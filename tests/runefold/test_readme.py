@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 import typer
 
-from runefold import AgentSpec
+from runefold import AgentSpec, Runtime
 from runefold.cli.app import app
 from runefold.open_hook import through
 from runefold.providers import Scripted, call
 from runefold.testing.stage import Stage
 
 if TYPE_CHECKING:
-    from runefold import Runtime
     from runefold.open_hook import Opener
 
 README = Path(__file__).parents[2] / "README.md"
@@ -111,10 +110,23 @@ def test_the_policy_of_the_shop_asks_about_what_is_over_a_limit(tmp_path: Path) 
     assert results[0].output.startswith("ada got 9 EUR back, once, under call_")
 
 
+def test_a_team_begins_and_is_there_again(tmp_path: Path) -> None:
+    """The function of the README gives the same session each time, with the same agents."""
+    names: dict[str, Any] = {"AgentSpec": AgentSpec}
+    exec(snippets()[2], names)
+    found = []
+    for _ in range(2):
+        with Runtime.open(tmp_path, providers={"demo": Scripted(["Hello."])}) as runtime:
+            session = names["open_desk"](runtime, "42")
+            found.append((session.id, [each.name for each in session.agents]))
+
+    assert found == [("support-42", ["triage", "billing"])] * 2
+
+
 def test_the_log_goes_on_where_it_ended(tmp_path: Path) -> None:
     """Pasted and run twice, it prints what it appended, and the second time what came before."""
-    first = run(tmp_path, 2)
-    second = run(tmp_path, 2)
+    first = run(tmp_path, 3)
+    second = run(tmp_path, 3)
 
     assert len(first) == 1
     assert second[:1] == first
