@@ -11,20 +11,36 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.errors import Overloaded
 from actors.operator_log import log as operator
+from actors.scheduling.pool import letting_others
 from actors.shell.entities import StartingState
 from actors.shell.snapshot_policy import replayed
 from runelog.errors import RunefoldError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from actors.kind import Kind, Kinds
     from actors.ports import Steps
     from actors.shell.conversation import Services
     from runelog.log import Log
+    from runelog.rune import Envelope
 
 LONG: Final = 1_000
 """A conversation of more events than that is read before it wakes."""
+
+
+class _LettingOthers:
+    """A log whose streams are read with regard to others."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever the log has
+        return getattr(self._log, name)
+
+    def stream(self, *where: Any) -> Iterator[Envelope]:  # noqa: ANN401 -- as a log takes it
+        """Read a stream, and let the loop go first from time to time."""
+        return letting_others(self._log.stream(*where))
 
 
 class Waking:
@@ -95,7 +111,8 @@ class Waking:
     def _read(self, conversation: str, kind: Kind, name: str) -> StartingState:
         every = self._services.snapshot_every
         state: Any
-        state, event, version = replayed(self._log, conversation, kind, name, every)
+        log: Any = _LettingOthers(self._log)
+        state, event, version = replayed(log, conversation, kind, name, every)
         return StartingState(state, version, event)
 
     def _ready(self, conversation: str, states: dict[str, StartingState]) -> None:

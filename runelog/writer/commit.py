@@ -158,6 +158,7 @@ class Writer(Leader):
             )
             msg = f"{why} ({len(self._queue):,} in the queue): try again later"
             raise Busy(msg)
+        self._kept_waiting = True
         self._idle.wait(left)
 
     def _check_versions(self, cached: CachedConversation, changes: Sequence[Change]) -> None:

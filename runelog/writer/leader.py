@@ -60,7 +60,7 @@ ROLL_BYTES: Final = 16 << 20
 """A segment is rolled when more than this is used: all of an active segment is read by an open
 after a kill."""
 MOST_PAUSE: Final = 0.05
-"""The longest pause after a step of a roll, in seconds."""
+"""The longest pause after a step of a roll, or after maintenance, in seconds."""
 FLUSH_AFTER: Final = 0.01
 """How long an append that is not waited for may stay in memory; the promise is 20 ms."""
 AHEAD: Final = 4 << 20
@@ -106,6 +106,8 @@ class Leader:
         """Errors of appends that were not waited for, by conversation, until they are reported."""
         self._flushing: list[tuple[int, threading.Lock]] = []
         """The threads that wait for everything up to a position, each with a lock of its own."""
+        self._kept_waiting = False
+        """Whether an append had to wait for the maintenance that was last begun."""
         self._closing = False
         self._flusher: threading.Thread | None = None
         self._urgent = False
@@ -405,12 +407,20 @@ class Leader:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Keep all threads from committing while segments are rewritten."""
+        """Keep all threads from committing while segments are rewritten.
+
+        If any had to wait, the caller rests as long before it goes on: many steps of maintenance
+        one after the other would leave others next to nothing.
+        """
+        begun = time.monotonic()
         with self._lock, self._drained():
             self._check()
+            self._kept_waiting = False
             with self._alone("writing segments anew"):
                 self._write_index()
                 yield
+        if self._kept_waiting:
+            time.sleep(min(time.monotonic() - begun, MOST_PAUSE))
 
     def forget(self, conversation: str) -> None:
         """Look a conversation up anew at its next append."""

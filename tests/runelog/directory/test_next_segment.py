@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -303,3 +305,37 @@ def test_a_catalog_that_does_not_match_its_digest_is_walked(
 
     assert "catalog.0.mdb" in names
     assert verify(copy).problems == []
+
+
+def test_maintenance_rests_if_others_had_to_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as it took, and at most for a moment; alone, it does not rest."""
+    rests: list[float] = []
+    monkeypatch.setattr(leader, "MOST_PAUSE", 0.001)
+    with opened(tmp_path / "log") as log:
+        fill(log, A)
+        writer = log._arm()
+        waiting = threading.Event()
+        wait = writer._wait_for_room
+
+        def waits(deadline: float | None) -> None:
+            waiting.set()
+            wait(deadline)
+
+        monkeypatch.setattr(writer, "_wait_for_room", waits)
+        monkeypatch.setattr(time, "sleep", rests.append)
+        with writer.paused():
+            pass
+        assert rests == []
+        with writer.paused():
+            other = threading.Thread(target=fill, args=(log, B))
+            other.start()
+            assert waiting.wait(30)
+            with writer._lock:
+                assert writer._kept_waiting
+        other.join(30)
+
+        assert amounts(log, B) == [1, 2, 3]
+        assert len(rests) == 1
+        assert 0 < rests[0] <= 0.001
