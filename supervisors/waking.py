@@ -98,8 +98,11 @@ class Waking:
             root = self._kinds.root(conversation)
             first = self._read(conversation, root, root.prefix)
             states[root.prefix] = first
-            below = {child.child for child in first.state.children}
-            for name in sorted(below.union(w.entity for w in self._log.open_work(conversation))):
+            names = {child.child for child in first.state.children}
+            names.update(work.entity for work in self._log.open_work(conversation))
+            # Those by which others decide, such as the budget.
+            names.update(kind.lifecycle.reads for kind in self._kinds if kind.lifecycle.reads)
+            for name in sorted(names):
                 kind = self._kinds.of(name)
                 if kind is not None and name not in states:
                     yield None
