@@ -228,8 +228,8 @@ class Runelog:
 
         They are to be taken beside appends, with a pause after each.
         """
-        writer = self._writer
-        return None if writer is None or self._closed else writer.rolling()
+        self._check()
+        return None if self._writer is None else self._writer.rolling()
 
     def _arm(self) -> Writer:
         """Become ready to write: the first thing that changes a file since the log was opened."""

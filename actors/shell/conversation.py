@@ -273,7 +273,8 @@ class ConversationContext(CommitMember):
 
         That is the last that a live actor knows of, or the first in the log; 0 if there is none.
         """
-        found = self._begun.get(entity)
+        # Each leads to one turn; whatever asks again finds it in the log.
+        found = self._begun.pop(entity, None)
         if found is not None:
             return found
         member = self._members.get(entity)

@@ -44,6 +44,8 @@ def serve(directory: Directory, app: App, *, drain: Drain = 30.0, verbose: Verbo
 
     # Its app may hold another one than it is given.
     held = getattr(runtime.log, "directory", directory)
+    if held.absolute() == directory.absolute():
+        held = directory
 
     def ready() -> None:
         told = f" {safe(str(held))} as process {os.getpid()}, until SIGTERM or Ctrl-C"

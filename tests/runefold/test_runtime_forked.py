@@ -243,6 +243,7 @@ def test_every_use_of_a_log_is_refused(tmp_path: Path) -> None:
             "append": append,
             "flush": log.flush,
             "roll": log.roll,
+            "rolling": log.rolling,
             "read": lambda: [*log.read(NAME)],
             "stream": lambda: [*log.stream(NAME, "a")],
             "version": lambda: log.version(NAME, "a"),
