@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import difflib
 import inspect
 import tempfile
 from collections.abc import Mapping
 from contextvars import ContextVar
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypedDict
 
@@ -23,7 +25,7 @@ from actors.model.provider import Price
 from actors.operator_log import log as operator
 from actors.redaction.redactor import DEFAULT, Redactor
 from actors.tool.adapters.command import CommandTool
-from actors.tool.policy import Policy
+from actors.tool.policy import BadPolicy, Policy
 from actors.tool.toolbox import Toolbox
 from runefold import checks
 from runefold.agents import AskMember, HandOver
@@ -155,8 +157,17 @@ def toolbox(tools: Iterable[Tool], directory: Path | None) -> Toolbox:
 _FULL_ACCESS: Final = Policy(mode="full_access")
 
 
-def policy(given: Policy | None) -> Policy:
-    """Return which calls are allowed: all, if nothing is said."""
+_WILDCARDS: Final = frozenset("*?[")
+
+
+def policy(given: Policy | None, tools: Toolbox) -> Policy:
+    """Return which calls are allowed: all, if nothing is said.
+
+    A rule for a tool that is not there is refused: with a slip in it, the calls that it is about
+    would go unasked. A `Policy` by itself knows no tools, so that `runefold policy-check` judges an
+    old log by any rules. Apps that share one write a pattern with a wildcard for a tool that not
+    all of them have: one that fits no tool is only told to the operator.
+    """
     if given is None:
         return _FULL_ACCESS
     if not isinstance(given, Policy):
@@ -165,7 +176,25 @@ def policy(given: Policy | None) -> Policy:
             "Policy(rules=[...]) or Policy(function=...)"
         )
         raise Refused(msg)
+    for number, clause in enumerate(given.clauses, 1):
+        _check_pattern(f"rule {number}", clause.pattern, tools)
     return given
+
+
+def _check_pattern(rule: str, pattern: str, tools: Toolbox) -> None:
+    names = sorted(tool.spec.name for tool in tools)
+    if any(fnmatchcase(each.spec.name, pattern) for each in (*tools, *tools.beside)):
+        return
+    if _WILDCARDS & {*pattern}:
+        operator.warning("policy_rule_fits_no_tool", rule=rule, pattern=pattern, tools=names)
+        return
+    close = difflib.get_close_matches(pattern, names, n=1)
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    msg = (
+        f"{rule} of the policy is for the tool {pattern!r:.80}, which is not registered; "
+        f"there are: {', '.join(names) or 'none'}{meant}"
+    )
+    raise BadPolicy(msg)
 
 
 def redactor(given: Iterable[str | re.Pattern[str]]) -> Redactor:

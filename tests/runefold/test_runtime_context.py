@@ -189,7 +189,7 @@ def test_what_a_policy_must_not_return_is_in_the_rune(said: object) -> None:
 def test_to_give_a_policy_does_not_change_the_mode() -> None:
     """What it has no opinion of is allowed, as without one, unless it names another mode."""
     ends = []
-    for policy in (None, Policy(rules=[("nothing", "deny")]), Policy(function=lambda *_: None)):
+    for policy in (None, Policy(rules=[("nothing*", "deny")]), Policy(function=lambda *_: None)):
         there = shop_talk([[call("buy", cents=5)], ["done"]], buy, shop=Shop(), policy=policy)
         ends.append(there.session.send("go").result(10).output)
 

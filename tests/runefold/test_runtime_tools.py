@@ -10,11 +10,14 @@ from actors.model.providers.scripted import call
 from actors.tool import runes as tools
 from actors.tool.adapters.function import tool
 from actors.tool.context import progress
-from actors.tool.policy import Policy
+from actors.tool.policy import BadPolicy, Policy
+from runefold import Runtime
 from runelog.errors import Refused
 from tests.runefold.talks import talk
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.runefold.talks import Talk
 
 DAY = 24 * 3600.0
@@ -106,6 +109,39 @@ def test_what_a_tool_says_on_the_way_is_in_the_log() -> None:
 
 
 # -- policy ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [("pya", "; did you mean 'pay'?"), ("Pay", "; did you mean 'pay'?"), ("zip", "")],
+)
+def test_a_rule_for_a_tool_that_is_not_there_is_refused(
+    pattern: str, meant: str, tmp_path: Path
+) -> None:
+    """With a slip in it the call would go unasked: it names the rule, the tools and the nearest."""
+    policy = Policy(rules=[("look", "allow"), (pattern, "ask")])
+    told = (
+        f"rule 2 of the policy is for the tool '{pattern}', which is not registered; "
+        f"there are: look, pay{meant}"
+    )
+    with pytest.raises(BadPolicy) as refused:
+        Runtime.open(tmp_path, tools=[look, pay], policy=policy)
+    assert str(refused.value) == told
+
+    # Nothing is held, and a rule for a tool by which the agents of a team reach each other fits.
+    inside = Policy(rules=[("ask_agent", "ask"), ("pay", "ask")])
+    Runtime.open(tmp_path, tools=[look, pay], policy=inside).close()
+
+
+def test_a_pattern_that_fits_no_tool_is_told_to_the_operator(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Apps may share a policy: a pattern with a wildcard is no mistake, but it may be one."""
+    policy = Policy(rules=[("*", "allow"), ("p?y", "ask"), ("git_*", "ask")])
+    Runtime.open(tmp_path, tools=[look, pay], policy=policy).close()
+    told = [each for each in caplog.records if each.getMessage() == "policy_rule_fits_no_tool"]
+
+    assert [vars(each)["rule"] for each in told] == ["rule 3"]
 
 
 def _broken(*_about: object) -> Any:  # noqa: ANN401 -- nothing, in fact
