@@ -474,13 +474,7 @@ class LocalCore(Core):
     ) -> object:
         """Do as `wait_until`, with the thread of the caller."""
         self.scheduler.check_may_block("await turn")
-
-        def fresh() -> object:
-            if not self.scheduler.goes_on:
-                self.log.flush(conversation)  # by hand, nothing gets to disk by itself
-            return look()
-
-        self.scheduler.wait(sought := Sought(self.log, conversation, kinds, fresh), timeout)
+        self.scheduler.wait(sought := Sought(self.log, conversation, kinds, look), timeout)
         return sought.found
 
     async def archive(self, conversation: str) -> None:

@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from actors.budget.runes import Amounts
 from actors.model import lifecycle as model
 from actors.model.runes import CRASH
+from actors.process.process import Process
 from actors.session.actor import SessionActor
+from actors.session.messages import Sent
 from actors.shell.conversation import ConversationContext
 from actors.shell.shell import Shell
 from actors.shell.write_buffer import WriteBuffer, head_of
@@ -68,13 +70,12 @@ def _effect_first() -> None:
 
 def _told_early() -> None:
     """Tell an app that its message is kept before it is on disk."""
+    reply, at_once = SessionActor._reply, Process._reply
 
-    def early(
-        _ctx: ConversationContext, give: Callable[[], None], _fail: Callable[[Exception], None]
-    ) -> None:
-        give()
+    def early(session: SessionActor, reply_to: Any, answer: object) -> None:  # noqa: ANN401 -- pykka's
+        (at_once if isinstance(answer, Sent) else reply)(session, reply_to, answer)
 
-    _put(ConversationContext, "answer", early)
+    _put(SessionActor, "_reply", early)
 
 
 def _nothing_due() -> None:
