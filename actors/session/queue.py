@@ -145,21 +145,30 @@ def can_begin(state: State, agent_id: str) -> bool:
 def is_sent_again(state: State, command: Accept) -> bool:
     """Return True if a message was accepted before; refuse another one under its id.
 
+    Its address is a part of it, as it was when it was accepted: a turn may hand it over.
+
     Those that wait or run are known here, older ones are found by the log's index.
     """
-    message_id = command.message_id
+    message_id, earlier = command.message_id, command.earlier
     before = [
-        *[each.content for each in state.waiting if each.message_id == message_id],
-        *[each.content for each in state.running if each.message_id == message_id],
-        *([] if command.earlier is None else [command.earlier.content]),
+        *([] if earlier is None else [(earlier.content, earlier.to)]),
+        *[(each.content, each.to) for each in state.waiting if each.message_id == message_id],
+        *[(each.content, each.agent_id) for each in state.running if each.message_id == message_id],
     ]
-    if before and before[0] != command.content:
+    if not before:
+        return False
+    content, to = before[0]
+    agent = member(state.members, to)
+    # The agent may be gone, and its name be another's; one that named none may have gone to any.
+    elsewhere = command.to and agent and command.to not in {agent.agent_id, agent.name}
+    if content != command.content or elsewhere:
+        whom = f" to {agent.name}" if agent and elsewhere else ""
         msg = (
-            f"the message id {message_id} is taken, by another message: {before[0]!r:.80}; "
+            f"the message id {message_id} is taken, by another message{whom}: {content!r:.80}; "
             "give each message an id of its own"
         )
         raise Refused(msg)
-    return bool(before)
+    return True
 
 
 def accepted(state: State, command: Accept, to: str) -> InputAccepted:

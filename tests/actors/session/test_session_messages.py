@@ -111,6 +111,38 @@ def test_another_message_under_a_used_id_is_refused() -> None:
             world.tell("session", queue.Accept(name, "good bye", 1, earlier=known))
 
 
+def test_a_message_under_a_used_id_has_the_same_address() -> None:
+    """By name or id, or left out; another agent would be answered for with the first one's turn."""
+    world = ready()
+    spawn(world)
+    spawn(world, "agt_other")
+    send(world, "m1", to="clerk")
+    send(world, "m2", to="clerk")
+    old = runes.InputAccepted("m0", "about m0", to=CHILD)
+
+    for name, known in (("m0", old), ("m1", None), ("m2", None)):
+        for to in ("clerk", CHILD, ""):
+            again = queue.Accept(name, f"about {name}", 1, to=to, earlier=known)
+            assert world.tell("session", again) == []
+        for to in (ROOT, "clerk-2", "nobody"):
+            again = queue.Accept(name, f"about {name}", 1, to=to, earlier=known)
+            with pytest.raises(Refused, match=f"id {name} is taken, by another message to clerk:"):
+                world.tell("session", again)
+    # Of an agent that is gone the name is not known any more, and may be another's.
+    gone = runes.InputAccepted("m0", "about m0", to="agt_gone")
+    assert world.tell("session", queue.Accept("m0", "about m0", 1, to="gone", earlier=gone)) == []
+
+
+def test_a_message_that_was_handed_over_keeps_its_address() -> None:
+    """It is the same message for whoever sent it, whichever agent answers it by now."""
+    world = ready()
+    spawn(world)
+    send(world, "m1", to="clerk")
+    old = runes.InputAccepted("m1", "about m1", to=ROOT)
+
+    assert world.tell("session", queue.Accept("m1", "about m1", 1, to=ROOT, earlier=old)) == []
+
+
 def test_a_steering_message_stops_the_turn_and_goes_first() -> None:
     """It takes over from the running turn, ahead of all that wait."""
     world = ready()
