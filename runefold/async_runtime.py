@@ -192,7 +192,8 @@ class AsyncRuntime:
         With `create`, one that is not there is begun, as `create_session` does. Of one that is,
         `agents="keep"` leaves the agents as they are; with `"update"` they are as these specs say
         from their next turns on: `create` is the root's, those of the `team` go by their names, new
-        ones join. The other options count only for a session that is begun.
+        ones join. A `client_id` has to be the one that it was begun with. The other options count
+        only for a session that is begun.
         """
         await self._core.find_or_create(conversation, create, team, agents, options)
         return AsyncSession(self._core, conversation)

@@ -35,7 +35,7 @@ from runefold.observe.history import history
 from runefold.observe.session_list import asked, check_ended, doubts, such_sessions
 from runefold.observe.sought import Sought
 from runefold.observe.spending import spending
-from runefold.spec import Budget, check_agent, check_room, check_team, config_of
+from runefold.spec import Budget, check_agent, check_client, check_room, check_team, config_of
 from runelog.errors import Refused, UnknownConversation
 from runelog.rune import SYSTEM, check_id
 
@@ -224,12 +224,14 @@ class Core(Commander):
             await self.find(name)
         except UnknownConversation:
             await self.ask(name, begin)
-            return
-        if agents == "update":
+            agents = "keep"
+        if begin.config.client_id or agents == "update":
             state = await self.state(name)
-            root = member(state.members, state.root)
-            first = begin.root if root is None else replace(begin.root, name=root.name)
-            await self.ask(name, Update((first, *begin.team), joins=True))
+            check_client(name, state.config.client_id, begin.config.client_id)
+            if agents == "update":
+                root = member(state.members, state.root)
+                first = begin.root if root is None else replace(begin.root, name=root.name)
+                await self.ask(name, Update((first, *begin.team), joins=True))
 
     def _begin(
         self, name: str, spec: AgentSpec, team: Sequence[AgentSpec], options: SessionOptions
@@ -239,12 +241,11 @@ class Core(Commander):
             msg = f"{name} is kept for what belongs to no session: use another id"
             raise Refused(msg)
         members = [spec, *checks.several(team, "team", "agents")]
-        for each in members:
-            self.check(each)
-        check_team(members)
         config = config_of(self.kinds, self.redactor, **options)
         for each in members:
+            self.check(each)
             check_room(options.get("budget") or Budget(), each, "the session's")
+        check_team(members)
         root, *others = [each.spawn(self.new_id("agt")) for each in members]
         return Create(name, root, config, tuple(others))
 
@@ -276,8 +277,7 @@ class Core(Commander):
 
     async def state(self, conversation: str) -> State:
         """Return a session's state."""
-        found: State = await self.ask(conversation, Look())
-        return found
+        return cast("State", await self.ask(conversation, Look()))
 
     async def spawn(
         self, conversation: str, spec: AgentSpec, parent: str | None, agent_id: str | None

@@ -233,8 +233,13 @@ def _check_names(what: str, value: object) -> None:
 
 
 def check_team(team: Sequence[AgentSpec]) -> None:
-    """Refuse agents of which one reaches for another that is not among them."""
-    names = {each.name or each.role for each in team}
+    """Refuse agents of one name, and one that reaches for another that is not among them."""
+    names: set[str] = set()
+    for each in team:
+        if (name := each.name or each.role) in names:
+            msg = f"there are two agents {name} in the team: give one of them another name"
+            raise Refused(msg)
+        names.add(name)
     for each in team:
         if missing := sorted({*each.can_ask, *each.can_hand_over_to} - names):
             known = ", ".join(sorted(names))
@@ -243,6 +248,14 @@ def check_team(team: Sequence[AgentSpec]) -> None:
                 f"there are: {known}"
             )
             raise Refused(msg)
+
+
+def check_client(session: str, whose: str, given: str) -> None:
+    """Refuse to give a session to another client than it was begun for, if one is named."""
+    if given and whose != given:
+        owner = f"client {whose!r}" if whose else "no client"
+        msg = f"{session} belongs to {owner}: it is not given to {given!r}; use another id"
+        raise Refused(msg)
 
 
 class SessionOptions(TypedDict, total=False):

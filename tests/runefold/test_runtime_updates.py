@@ -54,6 +54,9 @@ NEW = AgentSpec(
 )
 
 
+NEW_HERE = AgentSpec(role="here", model="demo")
+
+
 def problems(there: Talk) -> list[str]:
     """Return what is wrong with the log; each prompt is on record before a model is asked by it."""
     there.stage.log.flush()
@@ -219,7 +222,41 @@ def test_a_session_is_given_or_begun() -> None:
 
     assert again.id == first.id
     assert [each.id for each in again.agents] == [each.id for each in first.agents]
-    assert again.send("Hi", to="billing").result(10).output.startswith("bills")
+    assert again.send("Hi", to="billing", message_id="m1").result(10).output[:5] == "bills"
+    with pytest.raises(Refused, match="id m1 is taken, by another message to billing: 'Hi'"):
+        again.send("Hi", to="research", message_id="m1")
+
+
+def test_a_session_is_not_given_to_another_client() -> None:
+    """Whoever names a client gets no session of another one, nor one that belongs to none."""
+    stage = Stage(providers={"demo": Strict(shown)})
+    runtime = stage.runtime
+    first = runtime.session(NAME, create=DESK, team=TEAM, client_id="ada")
+    runtime.create_session(NEW_HERE, conversation_id="conv_none")
+
+    for name, whose in ((NAME, "client 'ada'"), ("conv_none", "no client")):
+        for agents in ("keep", "update"):
+            with pytest.raises(Refused, match=f"{name} belongs to {whose}: .* to 'mallory'"):
+                runtime.session(
+                    name,
+                    create=NEW_HERE,
+                    client_id="mallory",
+                    agents=agents,
+                )
+    assert [each.name for each in first.agents] == ["triage", "billing", "research"]
+    again = stage.reopen().session(NAME, create=DESK, team=TEAM, client_id="ada", labels={"a": "b"})
+    assert again.state.config.client_id == "ada"
+    assert again.state.config.labels == {}
+    assert stage.runtime.session(NAME, create=DESK, team=TEAM).id == NAME
+
+
+def test_an_agent_without_a_name_of_its_own_gets_one_that_is_free() -> None:
+    """Spawned one by one they are numbered; a team of two that have one name is refused."""
+    session = Stage(providers={"demo": Strict(shown)}).runtime.create_session(NEW_HERE)
+    for _ in range(2):
+        session.spawn(NEW_HERE)
+
+    assert [each.name for each in session.agents] == ["here", "here-2", "here-3"]
 
 
 def test_agents_are_kept_or_updated() -> None:
@@ -254,7 +291,11 @@ def test_what_makes_no_sense_is_refused() -> None:
         ({"team": TEAM}, "say create"),
         ({"create": DESK}, "triage: there is no agent billing in its team; there are: triage"),
         ({"create": DESK, "team": TEAM, "agents": "all"}, "give 'keep' or 'update'"),
-        ({"create": DESK, "team": [*TEAM, TEAM[0]]}, "there is an agent billing already"),
+        ({"create": DESK, "team": [*TEAM, TEAM[0]]}, "there are two agents billing in the team"),
+        (
+            {"create": DESK, "team": [*TEAM, AgentSpec(role="triage", model="demo")]},
+            "agents triage",
+        ),
     ):
         with pytest.raises(Refused, match=told):
             runtime.session(NAME, **wrong)
