@@ -347,7 +347,8 @@ class Lock:
             )
         return (
             f"{self.path.parent} is being written by {holder(self.path.parent)}: "
-            "close it there first, or only read it, with Runelog.open(..., readonly=True)"
+            "close it there first, use its runtime from here, with Runtime.connect(directory), or "
+            "only read it, with Runelog.open(..., readonly=True)"
         )
 
     @property

@@ -604,6 +604,10 @@ _WAY_OUT: Final = {
     Phase.PENDING_CALL: "wait until it asks",
     Phase.AWAITING_APPROVAL: "answer the approval that it waits for",
     Phase.EXECUTING: "cancel it if it must not go on",
+    Phase.UNKNOWN_RESULT: (
+        "its outcome is not known: find out what became of it, and acknowledge it "
+        "(session.acknowledge, runefold acknowledge)"
+    ),
 }
 _OVER: Final = "the model is told how it came out and may call the tool again"
 

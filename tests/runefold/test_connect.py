@@ -22,7 +22,7 @@ from runefold.core import core_of
 from runefold.runtime import Runtime
 from runefold.spec import AgentSpec
 from runefold.turns import TurnResult
-from runelog.errors import Closed, Forked, NotALog, ReadOnly, Refused, UnknownConversation
+from runelog.errors import Closed, Forked, Held, NotALog, ReadOnly, Refused, UnknownConversation
 from runelog.rune import SYSTEM, Envelope
 from tests.laws.errands import ADVISER, ERRAND, fetch
 from tests.laws.errands import Send as SendOut
@@ -142,6 +142,17 @@ def test_a_turn_is_awaited_in_an_event_loop(place: Path) -> None:
 
     assert (kinds[0], kinds[-1]) == ("turn.started", "turn.completed")
     assert result.output == HELLO
+
+
+def test_a_session_is_not_given_to_another_client_and_its_holder_is_named(place: Path) -> None:
+    """Asked from another process too; and who opens the log there is told how to use it."""
+    with running(place, "plain"), Runtime.connect(place) as runtime:
+        runtime.session("conv_ada", create=spec(), client_id="ada")
+        runtime.session("conv_ada", create=spec(), client_id="ada")
+        with pytest.raises(Refused, match="conv_ada belongs to client 'ada'"):
+            runtime.session("conv_ada", create=spec(), client_id="mallory")
+        with pytest.raises(Held, match=r"use its runtime from here, with Runtime.connect\(dir"):
+            Runtime.open(place)
 
 
 def test_a_session_is_got_updated_and_looked_into_from_another_process(place: Path) -> None:

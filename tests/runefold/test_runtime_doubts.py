@@ -188,6 +188,16 @@ def test_who_has_seen_to_a_doubt_is_on_record_and_it_leaves_the_list() -> None:
     assert there.session.in_doubt() == []
 
 
+def test_who_answers_a_doubt_that_stayed_unknown_is_told_to_acknowledge_it() -> None:
+    """It waits for no answer any more: the refusal names what can be said of it."""
+    world = World()
+    there = cut_short(world)
+    assert finished(there) == "done"
+
+    with pytest.raises(Refused, match=r"acknowledge it \(session.acknowledge, runefold ackn"):
+        there.session.answer(world.done[0], "give_up", approver="ada")
+
+
 def test_a_doubt_can_be_seen_to_after_the_session_has_ended() -> None:
     """Its agents are gone, and the call is looked into a day later."""
     world = World()

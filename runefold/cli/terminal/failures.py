@@ -27,7 +27,10 @@ EXIT_CODES: Final = (
 )
 _BESIDE: Final = "stop that process first. Read-only commands work meanwhile"
 _FOR_PROGRAMS: Final = (
-    ": close it there first, or only read it, with Runelog.open(..., readonly=True)",
+    (
+        ": close it there first, use its runtime from here, with Runtime.connect(directory), or "
+        "only read it, with Runelog.open(..., readonly=True)"
+    ),
     ": open the log with readonly=True",
 )
 
