@@ -5,7 +5,6 @@ from pathlib import Path
 from payments import Payments
 
 from runefold import AgentSpec, CallId, Runtime, tool
-from runefold.errors import UnknownConversation
 from runefold.providers import Request, Scripted, ToolCall, call
 from runefold.testing import CrashApp, Effects
 
@@ -46,11 +45,8 @@ def build(runtime_dir: Path) -> Runtime:
 
 def scenario(runtime: Runtime) -> None:
     """Have one customer complain, and wait until the bot is done."""
-    try:
-        session = runtime.session("conv_refund")
-    except UnknownConversation:
-        spec = AgentSpec(role="support", model="support", tools=["look_up", "refund"])
-        session = runtime.create_session(spec, conversation_id="conv_refund")
+    spec = AgentSpec(role="support", model="support", tools=["look_up", "refund"])
+    session = runtime.session("conv_refund", create=spec)
     turn = session.send(COMPLAINT, message_id="complaint")
     turn.result(timeout=30)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import runpy
 from typing import TYPE_CHECKING, Any, Final
@@ -108,11 +109,19 @@ def test_a_reader_that_leaves_stops_the_turn_and_misses_nothing_when_it_is_back(
     seen, there = asyncio.run(in_time(main()))
 
     assert seen == there[: len(seen)]
+    deltas = [event for event in seen if "event: turn.assistant_delta" in event]
+    assert "".join(_said(event) for event in deltas) == "Shall I? "
+
+
+def _said(event: str) -> str:
+    said: str = json.loads(event.partition("data: ")[2])["text"]
+    return said
 
 
 async def _all(session: AsyncSession) -> Any:  # noqa: ANN401 -- an async generator
     async for rune in session.runes(visibility=Visibility.PUBLIC):
-        yield f"id: {rune.event_id}\nevent: {rune.kind}\ndata:\n\n"
+        text = json.dumps({"text": getattr(rune.payload, "text", "")})
+        yield f"id: {rune.event_id}\nevent: {rune.kind}\ndata: {text}\n\n"
 
 
 def test_the_scenario_can_be_played_again(tmp_path: Path) -> None:
