@@ -60,12 +60,13 @@ def report(
     """
     try:
         stack = "".join(traceback.format_exception(error))
+        words = f"{type(error).__name__}: {error}"
         frames = own_frames(error)
     except Exception:  # noqa: BLE001 -- an error that cannot even say what it is
-        stack, frames = type(error).__name__, ()
+        stack, words, frames = type(error).__name__, type(error).__name__, ()
     for each in hiding:
-        stack = each.text(stack)
+        stack, words = each.text(stack), each.text(words)
         frames = tuple(map(each.text, frames))
     # Cut last: half of a secret would not be known for one. The end says most.
-    log.warning(event, exception=stack[-MAX_STACK:], **about)
+    log.warning(event, **about, error=words[:MAX_STACK], exception=stack[-MAX_STACK:])
     return frames

@@ -1,7 +1,9 @@
 """The log for operators: structlog on top of the standard logger `runefold`.
 
-A library does not configure its host's logging: the fields of each event are in the record's
-`extra`, for any handler to format. Secrets are redacted here as they are in the log of runes.
+A library does not configure its host's logging: it adds no handler, and silences none. The message
+of a record has the event and its fields, and the stack of an error is where any formatter looks for
+it; for handlers that write fields, each is in the record's `extra` too. Secrets are redacted here
+as they are in the log of runes.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ if TYPE_CHECKING:
 
 LOGGER: Final = "runefold"
 _logger: Final = logging.getLogger(LOGGER)
-_logger.addHandler(logging.NullHandler())
 _format: Final = logging.Formatter()
 _PLAIN: Final = (str, int, float, dict, list, tuple, set, frozenset)
 """What is looked through piece by piece, and keeps its type."""
+_MOST: Final = 400
+"""Characters of a field that a message shows."""
 
 
 class _Redaction:
@@ -63,6 +66,9 @@ class _Redaction:
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Look through an error's details too: handlers would write them as they are."""
+        if stack := record.__dict__.get("exception"):
+            # Half a character, which an error may name, could be written to no file.
+            record.exc_text = stack.rstrip("\n").encode(errors="backslashreplace").decode()
         if record.exc_info and record.exc_info[0] is not None:
             text = _format.formatException(record.exc_info)
             discreet = self.value(text)
@@ -82,6 +88,27 @@ def add_redactor(redactor: Redactor) -> None:
     _redaction.add(redactor)
 
 
+def _line(_logger: object, _method: str, fields: MutableMapping[str, Any]) -> dict[str, Any]:
+    """Return what the standard logger is given: a message to read, and the fields themselves."""
+    said = [f"{name}={_shown(fields[name])}" for name in fields if name not in _UNSAID]
+    message = f"{fields['event']}: {' '.join(said)}" if said else fields["event"]
+    return {"msg": message, "extra": dict(fields)}
+
+
+_UNSAID: Final = frozenset({"event", "exception"})
+"""What is not among the fields of a message: it begins with the one, the other follows it."""
+
+
+def _shown(value: object) -> str:
+    """Return a field as it stands in one line, in quotes where its end could not be told.
+
+    >>> _shown("call_1"), _shown("two words")
+    ('call_1', "'two words'")
+    """
+    text = str(value)[:_MOST]
+    return text if text.isprintable() and text and " " not in text else repr(text)
+
+
 @functools.cache
 def _bound() -> Any:  # noqa: ANN401 -- what it can do depends on the wrapper
     """Return the logger of structlog; to import that takes a third as long as all of runefold."""
@@ -93,7 +120,7 @@ def _bound() -> Any:  # noqa: ANN401 -- what it can do depends on the wrapper
             structlog.stdlib.filter_by_level,
             structlog.processors.format_exc_info,
             _redaction.fields,
-            structlog.stdlib.render_to_log_kwargs,
+            _line,
         ],
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,

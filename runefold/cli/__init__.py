@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import sys
 from typing import Final
 
@@ -30,4 +31,6 @@ def main() -> None:
     except KeyboardInterrupt:
         # Ctrl-C before a command began. It ends like any other that is interrupted.
         raise SystemExit(Exit.INTERRUPTED) from None
+    # Commands say themselves what went wrong; `serve` adds a handler that writes.
+    logging.getLogger("runefold").addHandler(logging.NullHandler())
     run()

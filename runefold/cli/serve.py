@@ -95,6 +95,6 @@ class Line(logging.Formatter):
         """Return the line, in ASCII: nothing in it can act on a terminal."""
         said = {name: value for name, value in vars(record).items() if name not in _PLAIN}
         told = {"level": record.levelname.lower(), "event": record.getMessage(), **said}
-        if record.exc_text or record.exc_info:
+        if "exception" not in said and (record.exc_text or record.exc_info):
             told["error"] = record.exc_text or self.formatException(record.exc_info or ())  # type: ignore[arg-type]  # as it is in logging
         return plain_json.dumps(told, default=str)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from actors.app_errors import report
 from actors.operator_log import add_redactor, log
 from actors.redaction.redactor import DEFAULT, Redactor
 
@@ -105,3 +106,45 @@ def test_a_process_that_logs_nothing_does_not_import_structlog() -> None:
     )
 
     assert done.stdout.split() == ["False", "True"]
+
+
+_UNSET = """
+from actors.app_errors import report
+from actors.operator_log import log
+
+log.info("nobody asked")
+log.warning("slow", by="a tool", lines="one\\ntwo")
+try:
+    {}["card"]
+except KeyError as error:
+    report("tool_failed", error, tool="refund")
+"""
+
+
+def test_warnings_are_seen_where_nobody_set_up_logging() -> None:
+    """As with any library: on standard error, each with its fields, and an error with its stack."""
+    done = subprocess.run(
+        [sys.executable, "-c", _UNSET], capture_output=True, text=True, check=True
+    )
+    slow, failed, *stack = done.stderr.splitlines()
+
+    assert slow == r"slow: by='a tool' lines='one\ntwo'"
+    assert failed == """tool_failed: tool=refund error="KeyError: 'card'\""""
+    assert (stack[0], stack[-1]) == ("Traceback (most recent call last):", "KeyError: 'card'")
+
+
+def test_a_message_has_the_fields_and_is_no_format(caplog: pytest.LogCaptureFixture) -> None:
+    """What is logged is taken as it is, and a long field is cut in the message alone."""
+    log.warning("said", text="100 %s", long="x" * 1_000)
+    (record,) = caplog.records
+
+    assert record.getMessage() == f"said: text='100 %s' long={'x' * 400}"
+    assert vars(record)["long"] == "x" * 1_000
+
+
+def test_half_a_character_can_be_written(caplog: pytest.LogCaptureFixture) -> None:
+    """What an error says goes to files and terminals, whatever it is."""
+    report("tool_failed", ValueError("\ud800"), tool="\udfff")
+
+    assert caplog.text.encode().count(rb"\ud800") == 2
+    assert caplog.text.encode().count(rb"\udfff") == 1

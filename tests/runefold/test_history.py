@@ -74,7 +74,7 @@ def test_a_history_has_every_move_as_operators_are_told_of_it(
     there = busy()
     said: dict[str, list[Any]] = {}
     for record in caplog.records:
-        if record.getMessage() == "transition":
+        if vars(record)["event"] == "transition":
             told = vars(record)
             fields = [told[name] for name in ("from", "to", "rune", "trigger", "actor")]
             said.setdefault(told["entity"], []).append(fields)

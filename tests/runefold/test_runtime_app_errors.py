@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from actors.model import runes as model
@@ -12,7 +13,6 @@ from actors.tool.policy import Policy
 from tests.runefold.talks import Raw, talk
 
 if TYPE_CHECKING:
-    import logging
     from collections.abc import Iterator
 
     import pytest
@@ -34,7 +34,7 @@ def _in_the_book(name: str) -> str:
 
 def told(caplog: pytest.LogCaptureFixture, event: str) -> logging.LogRecord:
     """Return what operators were told of an event, once."""
-    (found,) = [record for record in caplog.records if record.getMessage() == event]
+    (found,) = [record for record in caplog.records if vars(record)["event"] == event]
     return found
 
 
@@ -63,6 +63,25 @@ def test_a_tool_that_raises_is_told_with_its_stack(caplog: pytest.LogCaptureFixt
     assert record.__dict__["call"] == result.call_id
     assert record.__dict__["conversation"] == there.session.id
     assert "test_runtime_app_errors" not in there.model.results[0][1]
+
+
+def test_any_formatter_shows_what_failed_where_and_why(caplog: pytest.LogCaptureFixture) -> None:
+    """An ordinary format writes the event, its fields and the stack, all without secrets."""
+    there = talk([[call("look_up", name="Ada")], "So."], look_up)
+    there.session.send("?").result(10)
+    (result,) = there.runes("tool.result")
+    shown = logging.Formatter(logging.BASIC_FORMAT).format(told(caplog, "tool_failed"))
+    first, rest = shown.split("\n", 1)
+
+    assert isinstance(result, tools.Result)
+    assert first.startswith(
+        f"WARNING:runefold:tool_failed: tool=look_up call={result.call_id} "
+        f"conversation={there.session.id} error='LookupError: no Ada under "
+    )
+    assert rest.startswith("Traceback (most recent call last):")
+    assert "in _in_the_book" in rest
+    assert "redacted" in first
+    assert KEY not in shown
 
 
 def test_a_stack_has_no_secrets(caplog: pytest.LogCaptureFixture) -> None:
@@ -163,4 +182,4 @@ def test_what_a_tool_refuses_in_order_is_no_failure(caplog: pytest.LogCaptureFix
     there = talk([[call("look_up", nam="Ada")], "So."], look_up)
     there.session.send("?").result(10)
 
-    assert not [each for each in caplog.records if each.getMessage() == "tool_failed"]
+    assert not [each for each in caplog.records if vars(each)["event"] == "tool_failed"]

@@ -268,7 +268,7 @@ def test_a_step_that_blocks_the_event_loop_is_named(caplog: pytest.LogCaptureFix
             await asyncio.sleep(0)
 
     asyncio.run(_within(TimedSteps("conv_a/turn_1-r0-a0", steps(), lambda: next(times))))
-    told = [each for each in caplog.records if each.getMessage() == "event_loop_blocked"]
+    told = [each for each in caplog.records if vars(each)["event"] == "event_loop_blocked"]
 
     assert [(vars(each)["by"], vars(each)["seconds"]) for each in told] == [
         ("conv_a/turn_1-r0-a0", 1.0)

@@ -362,7 +362,7 @@ def test_one_that_does_not_answer_keeps_nobody_from_ending(
     draining.drain(tree, 10)
     draining.rest(tree)
 
-    assert [record.message for record in caplog.records] == ["not_drained", "not_rested"]
+    assert [vars(record)["event"] for record in caplog.records] == ["not_drained", "not_rested"]
 
 
 def test_time_is_counted_until_the_end() -> None:

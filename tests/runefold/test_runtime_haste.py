@@ -54,7 +54,7 @@ class TimeWarnings:
         """Move on to that time; return who was warned of what, when, and by when it has to be."""
         clock = self._there.stage.clock
         self._there.stage.advance(seconds - (clock.now() - self._begun) / 1e9)
-        found = [each for each in self._log.records if each.getMessage() == "time_runs_short"]
+        found = [each for each in self._log.records if vars(each)["event"] == "time_runs_short"]
         assert all(each.levelno == logging.WARNING for each in found)
         return [
             (self.told(each, "lifecycle"), self.told(each, "of"), *self.times(each))

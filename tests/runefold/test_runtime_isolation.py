@@ -201,7 +201,7 @@ def test_what_a_program_is_not_kept_from_is_said_when_it_is_registered(
     caplog.set_level("WARNING", "runefold")
     with Runtime.open(tmp_path / "log", tools=[attack(root)]):
         pass
-    [told] = [record for record in caplog.records if record.getMessage() == "tool_not_isolated"]
+    [told] = [record for record in caplog.records if vars(record)["event"] == "tool_not_isolated"]
 
     assert vars(told)["tool"] == "attack"
     assert {"files", "processes"} <= {*vars(told)["missing"]}

@@ -140,7 +140,7 @@ def test_nobody_is_started_again_where_what_was_decided_is_lost(
     scene = Scene()
     scene.fill_up(1, 1)
     scene.session.interrupt()
-    said = [each.message for each in caplog.records]
+    said = [vars(each)["event"] for each in caplog.records]
 
     assert said.count("session_fell") == 1
     assert "too_many_restarts" not in said

@@ -43,7 +43,7 @@ class AwaitedRecord(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Hear one thing."""
-        if record.getMessage() == self._what:
+        if vars(record)["event"] == self._what:
             self.heard.append(record)
             self._there.set()
 

@@ -120,7 +120,7 @@ def told(caplog: pytest.LogCaptureFixture) -> dict[str, list[Move]]:
     """Return every transition that the operator was told of, by entity."""
     found: dict[str, list[Move]] = defaultdict(list)
     for record in caplog.records:
-        if record.message == "transition":
+        if vars(record)["event"] == "transition":
             said = vars(record)
             assert said.keys() >= FIELDS
             found[said["entity"]].append((said["from"], said["to"], said["rune"]))
@@ -277,7 +277,7 @@ def test_it_says_who_when_why_and_by_whom(caplog: pytest.LogCaptureFixture) -> N
         there = begin()
         _approved(there)
         _lapsed(there)
-    said = [vars(each) for each in caplog.records if each.message == "transition"]
+    said = [vars(each) for each in caplog.records if vars(each)["event"] == "transition"]
     approved = next(each for each in said if each["rune"] == "tool.approved")
     lapsed = next(each for each in said if each["to"] == "timeout_result")
     asked = next(each for each in said if each["rune"] == "approval.awaiting")
@@ -299,8 +299,8 @@ def test_it_says_whom_it_is_for(caplog: pytest.LogCaptureFixture) -> None:
         _lapsed(there)
         there.session.send("fall").result(100)
         there.session.close()
-    said = [vars(each) for each in caplog.records if each.message == "transition"]
-    short = [vars(each) for each in caplog.records if each.message == "time_runs_short"]
+    said = [vars(each) for each in caplog.records if vars(each)["event"] == "transition"]
+    short = [vars(each) for each in caplog.records if vars(each)["event"] == "time_runs_short"]
     users = {(each["lifecycle"], each["to"]) for each in said if each["audience"] == "user"}
     others = {each["lifecycle"] for each in said if each["audience"] == "internal"}
 

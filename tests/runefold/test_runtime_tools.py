@@ -139,7 +139,7 @@ def test_a_pattern_that_fits_no_tool_is_told_to_the_operator(
     """Apps may share a policy: a pattern with a wildcard is no mistake, but it may be one."""
     policy = Policy(rules=[("*", "allow"), ("p?y", "ask"), ("git_*", "ask")])
     Runtime.open(tmp_path, tools=[look, pay], policy=policy).close()
-    told = [each for each in caplog.records if each.getMessage() == "policy_rule_fits_no_tool"]
+    told = [each for each in caplog.records if vars(each)["event"] == "policy_rule_fits_no_tool"]
 
     assert [vars(each)["rule"] for each in told] == ["rule 3"]
 

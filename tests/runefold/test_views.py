@@ -286,7 +286,7 @@ def test_a_directory_that_cannot_be_written_raises_an_alert(
         directory.unlink()
         machine.clock.move_to(machine.clock.now() + 120 * 10**9)
         machine.views.catch_up()
-    told = [record.getMessage() for record in caplog.records]
+    told = [vars(record)["event"] for record in caplog.records]
 
     assert [alert.rule for alert in alerts] == ["view"] * 4
     assert told.count("view_failed") == 4

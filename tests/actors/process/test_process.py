@@ -240,7 +240,7 @@ def test_letters_to_the_dead_raise_nothing(
         ref.tell("hello")
         ref.stop()
 
-    assert [record.getMessage() for record in caplog.records] == ["dead_letter"]
+    assert [vars(record)["event"] for record in caplog.records] == ["dead_letter"]
     with pytest.raises(Dead):
         ref.ask("hello", scheduler, PATIENCE)
     assert actor.waiting == 0

@@ -195,7 +195,7 @@ def test_what_a_killed_actor_does_in_the_end_changes_nothing(
 
     assert actor.exit == KILLED
     assert actor.hooks == ["start"]
-    noted = [record.getMessage() for record in caplog.records]
+    noted = [vars(record)["event"] for record in caplog.records]
     assert noted == (["failed_after_its_end"] if end else [])
 
 

@@ -309,7 +309,7 @@ def test_a_step_that_takes_too_long_is_named_to_operators(
     with caplog.at_level(logging.WARNING, "runefold"):
         actor.launch().tell("hello")
         rest(threads, threads.lane("b"))
-    found = [record.__dict__ for record in caplog.records if record.getMessage() == "slow_step"]
+    found = [record.__dict__ for record in caplog.records if vars(record)["event"] == "slow_step"]
 
     assert found
     assert (found[0]["lane"], found[0]["step"]) == ("lane", "a")

@@ -75,7 +75,11 @@ def test_a_rune_that_an_observer_cannot_fold_is_not_appended(
     assert "turn.completed" not in kinds[0]
     assert len(there.runes("turn.completed")) == 1
     assert context(there)._members["session"] is not first
-    told = [str(record.__dict__) for record in caplog.records if record.msg == "actor_crashed"]
+    told = [
+        str(record.__dict__)
+        for record in caplog.records
+        if vars(record)["event"] == "actor_crashed"
+    ]
     assert any(f"'actor': '{NAME}/session'" in each for each in told), told
     assert any("session cannot take turn.completed" in each for each in told), told
 
@@ -96,7 +100,11 @@ def test_what_an_observer_cannot_decide_at_once_is_its_own_fault(
     monkeypatch.setattr(Lifecycle, "decided", raising)
     turn = there.session.send("one")
     there.stage.advance(5)
-    told = [str(record.__dict__) for record in caplog.records if record.msg == "actor_crashed"]
+    told = [
+        str(record.__dict__)
+        for record in caplog.records
+        if vars(record)["event"] == "actor_crashed"
+    ]
 
     assert turn.result(10).output == "hi"
     assert left == [0]

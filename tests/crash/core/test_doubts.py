@@ -33,7 +33,7 @@ class Notes(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take note of a warning, if it is about a doubt."""
-        if record.msg == "outcome_unknown":
+        if vars(record)["event"] == "outcome_unknown":
             told = vars(record)
             with self._path.open("a", encoding="utf-8") as notes:
                 notes.write(f"{told['conversation']} {told['call']}\n")

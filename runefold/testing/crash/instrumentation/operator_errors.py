@@ -23,7 +23,7 @@ class _ErrorHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         why = getattr(record, "exception", "") or getattr(record, "error", "")
-        self._watch.failed(record.getMessage(), why)
+        self._watch.failed(getattr(record, "event", record.getMessage()), why)
 
 
 @contextlib.contextmanager

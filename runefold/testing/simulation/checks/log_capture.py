@@ -45,7 +45,7 @@ class LogCapture(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take notice of what an operator is told."""
-        event = record.getMessage()
+        event = getattr(record, "event", record.getMessage())
         if event not in CRASHES:
             return
         text = str(getattr(record, "exception", "")).strip()
