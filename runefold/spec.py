@@ -124,6 +124,11 @@ def checked_budget(given: object, whose: str) -> Budget:
 class AgentSpec:
     """An agent, as an app describes it.
 
+    `on_exhausted` says what follows when its own budget is spent: `"suspend"` has the session wait
+    for a hand, `"terminate"` ends the agent. A model that has not begun to answer after
+    `first_byte_timeout` seconds, or pauses for `silence_timeout`, has failed; after an error that
+    may pass it is asked again, up to `retries` times in one round.
+
     >>> AgentSpec(role="helper", model="demo", tools=["add"]).role
     'helper'
     """
@@ -144,17 +149,22 @@ class AgentSpec:
     """The names of those that it may hand the conversation over to."""
     budget: Budget = field(default_factory=Budget)
     on_exhausted: Literal["suspend", "terminate"] = "suspend"
-    """What follows when its own budget is spent: the session waits for a hand, or it ends."""
+    """When its own budget is spent: the session waits for a hand, or the agent ends."""
     on_crash: Literal["retry", "interrupt"] = "retry"
     """What becomes of a turn that was streaming when the process died."""
     retries: int = 3
+    """How often a model is asked again in one round, after a crash or an error that may pass."""
     max_rounds: int = 50
     """How often its model may answer in one turn. If the last of these answers asks for tools, none
     of them runs, and the turn ends with the error `too_many_rounds`."""
     turn_timeout: float = 30 * 60.0
+    """Seconds that a turn may take; the time that it waits for a human is not counted."""
     first_byte_timeout: float = 60.0
+    """Seconds until a model must have begun to answer; if not, the call has failed."""
     silence_timeout: float = 60.0
+    """Seconds that a model may pause within an answer; if it pauses longer, the call has failed."""
     max_output_tokens: int = 4096
+    """The most tokens of one answer; they are set aside from the budget before each call."""
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
