@@ -5,9 +5,9 @@
 The count is nearly the same in every run and on every machine (of one version of Python), so it
 tells a change of one per cent, where a clock on a busy machine does not tell one of ten. It is
 taken with a loop that is driven by hand, so that no thread waits for another, on a real log on
-disk, over turns 6 to 25 of one conversation, on all threads; somebody hears the fragments. The loop
-is not driven by the main thread, as no loop is: that one may be interrupted, so the log commits on
-another for it.
+disk, over turns 6 to 25 of one conversation, on all threads; a subscriber gets the fragments. The
+loop is not driven by the main thread, as no loop is: that one may be interrupted, so the log
+commits on another for it.
 
 What is written in C is not in it: work that moves there is not free.
 """

@@ -119,7 +119,7 @@ class Acknowledge(Command, frozen=True):
     ] = ""
 
     def check(self) -> None:
-        """Refuse an acknowledgement by nobody."""
+        """Refuse an acknowledgement that does not name a human."""
         if not self.by:
             msg = "say who has seen to it, such as by='ada'"
             raise Refused(msg)
